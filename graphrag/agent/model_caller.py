@@ -34,7 +34,7 @@ from graphrag.retrieval.always_sent import write_always_sent
 from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.second_look import SecondLook
 from graphrag.roles import Person
-from tools.base import ToolBox
+from tools.tool_box import ToolBox
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,10 @@ from graphrag.agent.history import cut_text
 from graphrag.approvals import Approval
 from graphrag.llm.base import ToolCall, ToolMessage
 from tools.arguments import MalformedArguments, parse_arguments
-from tools.base import Problem, ToolBox, ToolContext, ToolError, ToolResult, failure
+from tools.base import Problem, ToolContext, ToolError, ToolResult, failure
 from tools.proposals import canonical_json
 from tools.session_tools import AskPerson
+from tools.tool_box import ToolBox
 
 KEPT = 200
 

@@ -46,9 +46,10 @@ from graphrag.approvals.approval_context import WriteGuard
 from graphrag.leases import now_ms
 from graphrag.llm.base import ToolCall
 from tools.arguments import MalformedArguments, parse_arguments
-from tools.base import GRAPH_ARGUMENT, Effect, Problem, ToolBox, ToolContext, ToolResult, failure
+from tools.base import GRAPH_ARGUMENT, Effect, Problem, ToolContext, ToolResult, failure
 from tools.compact import cut
 from tools.proposals import MalformedProposal
+from tools.tool_box import ToolBox
 from tools.write_tools.propose_tools import MAX_REASON_CHARS
 
 log = logging.getLogger(__name__)

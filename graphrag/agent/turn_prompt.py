@@ -24,7 +24,8 @@ from graphrag.llm.base import (
 from graphrag.llm.metered import ModelRequest
 from graphrag.llm.tokens import count_tokens, prompt_tokens
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS
-from tools.base import Role, SessionKind, ToolBox
+from tools.base import Role, SessionKind
+from tools.tool_box import ToolBox
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ from tools.base import (
     Role,
     Tool,
     ToolArguments,
-    ToolBox,
     ToolContext,
     ToolResult,
 )
@@ -30,6 +29,7 @@ from tools.http.tool import Declaration, http_tool
 from tools.http.tool_run import ToolOutcome
 from tools.read_tools import READ_TOOLS
 from tools.read_tools.search_workspace import search_workspace
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 HANGUP: Final = "hangup"

@@ -22,10 +22,11 @@ from graphrag.approvals import Person
 from graphrag.llm.base import SystemMessage, UserMessage
 from graphrag.prompts.library import load_phrases
 from graphrag.retrieval.context import CONTEXT_MARKER
-from tools.base import GRAPH_ARGUMENT, Tool, ToolBox
+from tools.base import GRAPH_ARGUMENT, Tool
 from tools.read_tools.detail import read_node_detail
 from tools.read_tools.overview import read_graph_overview
 from tools.read_tools.search_workspace import SearchAllGraphs, search_workspace
+from tools.tool_box import ToolBox
 
 QUERY_CHARS: Final = 1_000  # of a message, for the search of all graphs
 

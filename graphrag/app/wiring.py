@@ -58,10 +58,11 @@ from graphrag.roles import ClientInfo
 from graphrag.sessions.machine import SessionLimits
 from graphrag.sessions.periods import Calendar
 from graphrag.voice.call_records import KIND as CALL_KIND
-from tools.base import Role, ToolBox, ToolContext
+from tools.base import Role, ToolContext
 from tools.http.secret_values import Secrets
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS, Renew, refresh_embeddings
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 LOCAL_USER = "local"

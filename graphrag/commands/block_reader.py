@@ -32,9 +32,10 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import SystemMessage, UserMessage, clean
 from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
-from tools.base import Role, ToolBox, ToolContext
+from tools.base import Role, ToolContext
 from tools.compact import cut_name
 from tools.read_tools.views import describe_near, near_nodes
+from tools.tool_box import ToolBox
 
 NAME_CHARS: Final = 60
 NEAR: Final = 5

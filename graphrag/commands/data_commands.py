@@ -19,8 +19,9 @@ from graphrag.retrieval.signals.reference_signal import MAX_NODES, find_referenc
 from graphrag.sessions.periods import PeriodError
 from graphrag.sessions.schedules import zone_of
 from graphrag.workers import run_limited
-from tools.base import Past, Problem, ToolBox, ToolContext, ToolResult, failure
+from tools.base import Problem, ToolContext, ToolResult, failure
 from tools.compact import cut_name
+from tools.past_changes import Past
 from tools.proposals import hash_of
 from tools.read_tools.read_history import history_result
 from tools.read_tools.views import (
@@ -32,6 +33,7 @@ from tools.read_tools.views import (
     unknown_sheet,
 )
 from tools.references import calls_by_name
+from tools.tool_box import ToolBox
 from tools.toon import compact_json, encode
 
 STATS_MS: Final = 30 * 24 * 3_600_000

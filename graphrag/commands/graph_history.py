@@ -17,7 +17,7 @@ from graphrag.leases import now_ms
 from graphrag.live import Revision, Revisions, journalled_history
 from graphrag.sessions.periods import Calendar, Span, resolve
 from graphrag.sessions.schedules import zone_of
-from tools.base import Past, PastChange, PastChanges
+from tools.past_changes import Past, PastChange, PastChanges
 
 LOOKED_THROUGH = 1_000
 """So many applied proposals are read at most; what is older is not shown."""

@@ -40,7 +40,7 @@ from graphrag.llm.metered import ModelRequest, metered_call
 from graphrag.llm.registry import Pricing
 from graphrag.llm.usage_meter import CallUsage, UsageMeter
 from tools.actions.field_changes import json_document
-from tools.base import ToolBox
+from tools.tool_box import ToolBox
 from tools.toon import compact_json
 
 Way = Literal["agent", "baseline"]

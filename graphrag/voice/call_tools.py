@@ -32,18 +32,10 @@ from graphrag.roles import CALLER, ClientInfo, Person
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.dependencies import CallDependencies
 from tools.arguments import MalformedArguments, parse_arguments
-from tools.base import (
-    GRAPH_ARGUMENT,
-    Problem,
-    Role,
-    ToolBox,
-    ToolContext,
-    ToolError,
-    ToolResult,
-    failure,
-)
+from tools.base import GRAPH_ARGUMENT, Problem, Role, ToolContext, ToolError, ToolResult, failure
 from tools.compact import cut
 from tools.http.tool_run import ToolOutcome
+from tools.tool_box import ToolBox
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,8 @@ from graphrag.realtime.model_side import ModelSides
 from graphrag.voice.call_metrics import CallMetrics, NoMetrics
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_slots import CallSlots
-from tools.base import History, Search
+from tools.base import Search
+from tools.past_changes import History
 
 # Returns the recorded result of a tool with these arguments, in the form of `tools[]` of a call.
 # None: nothing is recorded, so the tool is run.

@@ -7,7 +7,8 @@ from typing import Any, Final
 import mcp_types as types
 
 from server.mcp.app_resource import tool_ui
-from tools.base import Role, Tool, ToolBox
+from tools.base import Role, Tool
+from tools.tool_box import ToolBox
 
 LIST_PROPOSALS = "list_proposals"
 PROPOSAL_STATUS = "proposal_status"

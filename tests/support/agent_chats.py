@@ -34,10 +34,10 @@ from graphrag.llm.usage_meter import UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import Retriever
 from tests.support.agents import EDITOR, collected
-from tools.base import ToolBox
 from tools.http.executor import HttpExecutor
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 OTHER = "plans001"

@@ -28,9 +28,10 @@ from graphrag.llm.usage_meter import UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import Retriever
 from tests.support.scripted_provider import ScriptedProvider, Step
-from tools.base import Tool, ToolBox
+from tools.base import Tool
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 GRAPH = "testgraph001"

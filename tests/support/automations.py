@@ -40,9 +40,9 @@ from graphrag.sessions.phases import EventName
 from tests.support.agents import EDITOR, GRAPH
 from tests.support.clock import MONDAY, Clock
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
-from tools.base import ToolBox
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000

@@ -34,10 +34,10 @@ from graphrag.voice.dependencies import CallDependencies, RecordedAnswers
 from tests.support.agent_life import Api, ApiExecutor, Sent, Shop, compiled, document
 from tests.support.clock import Clock
 from tests.support.waiting import until
-from tools.base import ToolBox
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpAnswer, HttpClient, PreparedRequest
 from tools.http.secret_values import Secrets
+from tools.tool_box import ToolBox
 
 
 class VoiceExecutor(ApiExecutor):

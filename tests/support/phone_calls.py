@@ -42,7 +42,7 @@ from tests.support.agent_life import (
 )
 from tests.support.clock import Clock
 from tests.support.held_calls import FakeModel
-from tools.base import ToolBox
+from tools.tool_box import ToolBox
 
 NUMBER, CALLED = "+33612345678", "+33199000000"
 SID = "CA" + "5" * 32

@@ -13,7 +13,7 @@ from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound, SourceTimeout, SourceUnavailable
 from datasources.mock import MemoryDatabase
 from tests.tools.proposing import actions
-from tools.base import Tool, ToolArguments, ToolBox, ToolContext, ToolResult
+from tools.base import Tool, ToolArguments, ToolContext, ToolResult
 from tools.proposals import (
     MalformedProposal,
     canonical_hash,
@@ -24,6 +24,7 @@ from tools.proposals import (
     to_document,
 )
 from tools.read_tools import READ_TOOLS
+from tools.tool_box import ToolBox
 
 
 class Pick(ToolArguments):

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, ScoredNode, TypeTemplate
-from tools.base import ToolBox, ToolContext, ToolLimits, ToolResult
+from tools.base import ToolContext, ToolLimits, ToolResult
 from tools.read_tools import READ_TOOLS
 from tools.read_tools.views import near_nodes
+from tools.tool_box import ToolBox
 from tools.toon import decode
 
 GRAPH = "testgraph001"

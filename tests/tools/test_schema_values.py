@@ -10,9 +10,10 @@ from datasources.mock import open_nba
 from tests.support.scripted_provider import Says, call
 from tests.support.service import GRAPH, answered
 from tools.arguments import ARGUMENT_LIMITS
-from tools.base import Tool, ToolArguments, ToolBox, ToolContext, ToolResult
+from tools.base import Tool, ToolArguments, ToolContext, ToolResult
 from tools.read_tools import READ_TOOLS
 from tools.schema_values import read_by_schema
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 CALLS: list[tuple[str, dict[str, Any]]] = json.loads(

@@ -6,7 +6,7 @@ import pytest
 
 from datasources.mock import MemoryDatabase
 from tools.arguments import parameters_of
-from tools.base import ToolBox, ToolContext
+from tools.base import ToolContext
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import (
     ASK_PERSON,
@@ -17,6 +17,7 @@ from tools.session_tools import (
     AskPerson,
     WrongResponse,
 )
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 BOX = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))

@@ -19,7 +19,7 @@ from tests.contracts.samples import snapshot as seen
 from tests.tools.proposing import GRAPH, PAYLOADS, WORKSPACE, make_graph, values
 from tools.actions.field_changes import meant_path
 from tools.actions.patches import apply_patches
-from tools.base import Problem, ToolBox, ToolContext, ToolResult
+from tools.base import Problem, ToolContext, ToolResult
 from tools.proposal_parts import (
     EdgeConnection,
     Patch,
@@ -30,6 +30,7 @@ from tools.proposal_parts import (
 )
 from tools.proposals import parse_action
 from tools.read_tools import READ_TOOLS
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 BOX = ToolBox(WRITE_TOOLS)

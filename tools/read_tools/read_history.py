@@ -6,17 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tools.base import (
-    Past,
-    PastChanges,
-    Problem,
-    ToolArguments,
-    ToolContext,
-    ToolResult,
-    failure,
-    read_tool,
-)
+from tools.base import Problem, ToolArguments, ToolContext, ToolResult, failure, read_tool
 from tools.compact import cut_name
+from tools.past_changes import Past, PastChanges
 from tools.read_tools.views import NodeKey, Row, table, unknown_node
 
 MAX_CHANGES = 200

@@ -28,7 +28,7 @@ from tests.support.raw_api import answer, raw_api
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
 from tests.support.waiting import until
-from tools.base import ToolBox, ToolContext
+from tools.base import ToolContext
 from tools.http.addresses import AddressRules
 from tools.http.compiled import compile_tool
 from tools.http.executor import HttpExecutor
@@ -37,6 +37,7 @@ from tools.http.model import HttpTool
 from tools.http.scope import ConversationValues
 from tools.http.secret_values import Secrets
 from tools.http.tool import Declaration, http_tool
+from tools.tool_box import ToolBox
 
 
 async def test_a_thread_stays_with_its_graph_and_an_unknown_graph_begins_none() -> None:

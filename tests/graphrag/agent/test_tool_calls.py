@@ -26,12 +26,12 @@ from tools.base import (
     Problem,
     Tool,
     ToolArguments,
-    ToolBox,
     ToolContext,
     ToolResult,
     failure,
 )
 from tools.read_tools import READ_TOOLS
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 

@@ -44,8 +44,9 @@ from tests.graphrag.approvals.helpers import (
 )
 from tests.support.waiting import cancelled
 from tests.tools.proposing import make_graph
-from tools.base import ToolBox, ToolContext
+from tools.base import ToolContext
 from tools.proposals import MalformedProposal
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 Apply = Callable[..., Awaitable[int]]

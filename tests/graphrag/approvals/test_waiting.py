@@ -22,8 +22,9 @@ from graphrag.approvals.errors import ProposalWaits
 from graphrag.approvals.proposing import proposal_hash
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
 from tests.support.agents import an_ask
-from tools.base import ToolBox, ToolContext
+from tools.base import ToolContext
 from tools.proposals import parse_action
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 

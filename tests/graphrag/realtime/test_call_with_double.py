@@ -23,8 +23,9 @@ from tests.support.agent_life import document
 from tests.support.faulty_double import Faults, FaultyDouble
 from tests.support.held_calls import HeldCall, held_call
 from tests.support.scripted_mind import ScriptedMind
-from tools.base import ToolBox, ToolContext
+from tools.base import ToolContext
 from tools.read_tools import READ_TOOLS
+from tools.tool_box import ToolBox
 
 GRAPH = "testgraph001"
 GREETING = {"unknown_customer": "Greet them."}

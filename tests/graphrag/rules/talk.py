@@ -26,8 +26,9 @@ from graphrag.llm.base import (
 from graphrag.llm.model_text import complete
 from graphrag.rules import RulesProvider
 from mock_data import load_text
-from tools.base import ToolBox, ToolContext, ToolResult
+from tools.base import ToolContext, ToolResult
 from tools.read_tools import READ_TOOLS
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 BOX = ToolBox((*READ_TOOLS, *WRITE_TOOLS))

@@ -13,9 +13,10 @@ from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMess
 from graphrag.llm.model_text import complete
 from graphrag.rules import RulesProvider
 from tests.graphrag.rules.talk import made
-from tools.base import ToolBox, ToolContext
+from tools.base import ToolContext
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS, refresh_embeddings
+from tools.tool_box import ToolBox
 from tools.toon import compact_json, encode_table
 from tools.write_tools import WRITE_TOOLS
 

@@ -26,7 +26,7 @@ from tests.cli.conftest import n8n
 from tests.graphrag.live.helpers import NEVER, instruct
 from tests.support.agents import an_ask
 from tests.support.data_files import needs_published, published
-from tools.base import ToolBox, ToolContext
+from tools.base import ToolContext
 from tools.proposals import parse_action, to_document
 from tools.references import (
     MAX_NAME_CHARS,
@@ -37,6 +37,7 @@ from tools.references import (
     renamed,
     texts_of,
 )
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS, Snapshot, load_snapshot
 
 FILES = published("workflows", "n8n-*.json")

@@ -16,8 +16,9 @@ from graphrag.rules import RulesProvider
 from mock_data import load_text
 from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.rules.talk import BOX, nba, talk, workflow
-from tools.base import ToolBox, ToolContext
+from tools.base import ToolContext
 from tools.read_tools import READ_TOOLS
+from tools.tool_box import ToolBox
 
 LOOSE = "disconnected-note sort-stats"
 CODE = "error-handler fetch-api filter-active return sort-stats"

@@ -10,7 +10,8 @@ from datasources.mock import open_nba
 from graphrag.approvals import Approve, outcome_text, title
 from graphrag.approvals.wording import review_words
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, Bench, a_bench
-from tools.base import ToolBox, ToolContext
+from tools.base import ToolContext
+from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 

@@ -17,7 +17,7 @@ from tests.support.log_entries import check_entry
 from tests.support.planted import PLANTED_NUMBER, LeakGuard
 from tests.support.planted import PLANTED_SECRET as KEY
 from tests.support.raw_api import RawApi, answer, raw_api
-from tools.base import ToolBox, ToolContext
+from tools.base import ToolContext
 from tools.http.compiled import CompiledTool, compile_tool
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpClient, RequestFailed
@@ -27,6 +27,7 @@ from tools.http.scope import ConversationValues, Scope, Visits
 from tools.http.secret_values import Secrets
 from tools.http.tool import Declaration, http_tool
 from tools.http.tool_run import ToolOutcome
+from tools.tool_box import ToolBox
 
 NOW = 1_736_942_400_000
 
