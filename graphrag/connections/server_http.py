@@ -21,7 +21,7 @@ from websockets.asyncio.client import ClientConnection
 from graphrag.connections.errors import EditorFault, EditorUnreachable, FaultCode
 from graphrag.connections.server_socket import server_socket
 from graphrag.importers.json_values import as_dict, as_text
-from tools.http.addresses import AddressRefused, AddressRules
+from tools.http.addresses import METADATA, AddressRefused, AddressRules
 from tools.http.checked_transport import CheckedTransport
 from tools.secret_texts import redacted
 
@@ -44,13 +44,15 @@ class ServerAnswer:
 def server_rules(address: str, *, allow_private: bool) -> AddressRules:
     """Returns rules by which only the server itself is reached.
 
-    A private address, such as one of this computer, is reached where `allow_private`.
+    A private address, such as one of this computer, is reached where `allow_private`; a service
+    that hands out the credentials of a computer in a cloud never is.
     """
     parts = urlsplit(address)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     host = parts.hostname or ""
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return AddressRules(only=(place,), allow=(place,) if allow_private else ())
+    is_allowed = allow_private and host not in {str(each) for each in METADATA}
+    return AddressRules(only=(place,), allow=(place,) if is_allowed else ())
 
 
 class ServerHttp:

@@ -163,6 +163,7 @@ async def test_each_wrong_address_and_key_has_a_sentence_of_its_own(
         wrong = {
             "not an address": new("n8n.example.com"),
             "private": new(n8n.address, allow_private=False),
+            "credentials of the computer": new("http://169.254.169.254"),
             "nothing there": new("http://127.0.0.1:1"),
             "another service": new(f"{other.url}/elsewhere"),
             "no key": new(n8n.address, key=None),
