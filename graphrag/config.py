@@ -7,11 +7,13 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from graphrag.setting_groups import (
@@ -392,7 +394,8 @@ def load_settings(**flags: Any) -> Settings:
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         name = _name_at(first["loc"])
-        raise SettingsError(name=name, origin=_origin(name, flags), reason=first["msg"]) from None
+        reason = _reason(first, name)
+        raise SettingsError(name=name, origin=_origin(name, flags), reason=reason) from None
 
 
 def _name_at(place: tuple[int | str, ...]) -> str:
@@ -403,6 +406,16 @@ def _name_at(place: tuple[int | str, ...]) -> str:
     if len(place) > 1 and name in SETTING_GROUPS:
         return flat_name(name, str(place[1]))
     return str(place[1]).lower() if len(place) > 1 and name == "provider_keys" else name
+
+
+def _reason(error: ErrorDetails, name: str) -> str:
+    """Returns why a setting is refused. Pydantic says it, except for unknown names and secrets."""
+    if error["type"] == "extra_forbidden":
+        near = get_close_matches(name, setting_fields(), n=1)
+        return "no setting has this name" + (f"; did you mean {near[0]}?" if near else "")
+    if error["type"] == "too_short":  # pydantic counts the characters of a secret as items
+        return f"must have at least {error.get('ctx', {})['min_length']} characters"
+    return error["msg"]
 
 
 def _origin(name: str, flags: dict[str, Any]) -> str:

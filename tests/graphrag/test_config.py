@@ -97,6 +97,7 @@ def test_a_wrong_flag_names_itself_and_what_is_allowed() -> None:
         ("NODIUS_CACHE_TTL_S", "-1", "cache_ttl_s", "greater than or equal to 0"),
         ("NODIUS_WORKSPACE", "", "workspace", "at least 1 character"),
         ("AI_DEBUG", "perhaps", "ai_debug", "valid boolean"),
+        ("NODIUS_AUTH_SECRET", "short", "auth_secret", "must have at least 32 characters"),
         ("NODIUS_OIDC_ROLES", "groups=admin", "oidc_roles", "write it as JSON"),
         (
             "NODIUS_OIDC_ROLES",
@@ -123,10 +124,16 @@ def test_a_wrong_value_in_the_file_names_the_file(folder: Path) -> None:
 
 
 def test_a_setting_nobody_knows_is_refused_in_the_file_and_as_a_flag(folder: Path) -> None:
-    with pytest.raises(SettingsError, match=r"'colour'.*not permitted"):
+    with pytest.raises(SettingsError, match=r"'colour'.*no setting has this name$"):
         load_settings(colour="red")
     (folder / "nodius.toml").write_text("max_node = 3")
-    with pytest.raises(SettingsError, match=r"'max_node' \(file nodius\.toml\).*not permitted"):
+    expected = (
+        r"'max_node' \(file nodius\.toml\): no setting has this name; did you mean max_nodes\?"
+    )
+    with pytest.raises(SettingsError, match=expected):
+        load_settings()
+    (folder / "nodius.toml").write_text("[llm]\nbase_ulr = 'y'")
+    with pytest.raises(SettingsError, match="did you mean llm_base_url"):
         load_settings()
 
 
