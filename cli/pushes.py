@@ -194,7 +194,7 @@ def push_document(push: Push, language: Language) -> dict[str, Any]:
     document = {"id": stored.pop("_key"), **stored}
     document.pop("sealedDocuments", None)
     document["canBeUndone"] = push.can_be_undone
-    for name in ("problems", "warnings", "effects"):
+    for name in ("problems", "warnings", "effects", "failures"):
         document[name] = [_with_text(each, language) for each in getattr(push, name)]
     if push.reason is not None:
         document["reason"] = _with_text(push.reason, language)
@@ -221,7 +221,7 @@ def _show(push: Push, language: Language) -> None:
         render.quote("  ", _sentence(remark, language))
     for line in push.left_out:
         render.quote("  not written: ", line)
-    for remark in push.problems:
+    for remark in (*push.problems, *push.failures):
         render.line(f"  {_sentence(remark, language)}", "yellow")
 
 

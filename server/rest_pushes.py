@@ -47,6 +47,7 @@ class PushAnswer(AnswerBody):
 
     `effects`: what starts, ends or goes live. `leftOut`: changes that the server's format cannot
     express. `moreChanges`: fields beyond those shown. `reason`: why it ended otherwise than asked.
+    `failures`: nodes that failed on the server in the five minutes after.
     """
 
     id: str
@@ -67,6 +68,7 @@ class PushAnswer(AnswerBody):
     decided_time: int | None = None
     ended_time: int | None = None
     reason: PushSentence | None = None
+    failures: list[PushSentence]
     can_be_undone: bool
     undoes: str | None = None
 
@@ -176,6 +178,7 @@ def _answer(push: Push, language: Language) -> PushAnswer:
         decided_time=push.decided_time,
         ended_time=push.ended_time,
         reason=_sentence(push.reason, language) if push.reason is not None else None,
+        failures=[_sentence(each, language) for each in push.failures],
         can_be_undone=push.can_be_undone,
         undoes=push.undoes,
     )

@@ -144,12 +144,24 @@ class Editor(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerNotice:
+    """Something that a server tells by itself: that it may have changed, or that a node failed.
+
+    `node_id`: the failed node, "" for a change. `message`: what the node said, without secrets and
+    short.
+    """
+
+    node_id: str = ""
+    message: str = ""
+
+
 @runtime_checkable
 class GivesNotices(Protocol):
-    """An editor whose server tells of changes by itself."""
+    """An editor whose server tells of changes and failures by itself."""
 
-    def notices(self) -> AsyncGenerator[None]:
-        """Yields once when it listens, and then whenever the server may have changed.
+    def notices(self) -> AsyncGenerator[ServerNotice]:
+        """Yields a change when it listens, and then whenever the server tells something.
 
         Raises: EditorFault, also where the connection ends.
         """

@@ -16,6 +16,7 @@ from typing import Final, final
 from graphrag.agent.thread_store import ThreadError
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Person
+from graphrag.connections.editor import ServerNotice
 from graphrag.connections.errors import (
     ConnectionBusy,
     ConnectionNotFound,
@@ -30,6 +31,8 @@ from graphrag.workers import end_tasks
 log = logging.getLogger(__name__)
 
 LEASE_PREFIX: Final = "connection_follower"
+FAILURE_S: Final = 1.0
+"""Between two failures that are looked at: a flow may fail many times a second."""
 _CHANCE: Final = random.Random()
 """Its own: whoever seeds the shared one of this process does not change the waits."""
 
@@ -135,6 +138,7 @@ class Follower:
         self._is_in_step = asyncio.Event()
         """Whether the last synchronisation worked."""
         self._is_listening = False
+        self._next_failure = 0.0
 
     async def run(self) -> None:
         """Synchronises now, at each notice and at each interval.
@@ -180,6 +184,13 @@ class Follower:
         self._is_in_step.clear()
         return False
 
+    async def _told_failure(self, notice: ServerNotice) -> None:
+        """Keeps a failure with the push that may have caused it; of many at once only some."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_failure:
+            self._next_failure = now + FAILURE_S
+            await self._syncs.notice_failure(self._connection, notice, self._by)
+
     async def _listen(self) -> None:
         """Wakes the follower at each notice of the server, and asks for notices again where they
         end.
@@ -190,10 +201,13 @@ class Follower:
         while True:
             await self._is_in_step.wait()
             try:
-                async for _ in self._connections.notices(self._connection.key):
+                async for notice in self._connections.notices(self._connection.key):
                     failures = 0
                     self._is_listening = True
-                    self._news.set()
+                    if notice.node_id:
+                        await self._told_failure(notice)
+                    else:
+                        self._news.set()
                 else:
                     return  # the server gives no notices
             except WorkflowServerError as exc:

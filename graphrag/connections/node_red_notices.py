@@ -1,4 +1,4 @@
-"""Notices of a Node-RED server: each deployment is told at once by its WebSocket `/comms`.
+"""Notices of a Node-RED server: its WebSocket `/comms` tells each deployment and each failed node.
 
 Source: the editor of Node-RED 5.0, which gets the same messages.
 """
@@ -8,20 +8,28 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection
 
+from graphrag.connections.editor import ServerNotice
 from graphrag.connections.errors import EditorFault
-from graphrag.importers.json_values import as_dict, as_list
+from graphrag.importers.json_values import as_dict, as_list, as_text
+from tools.secret_texts import redacted
 
 DEPLOYED = "notification/runtime-deploy"
+DEBUG = "debug"
+ERROR_LEVEL = 20
+MAX_MESSAGE_CHARS = 200
 SILENCE_S = 45.0  # the server sends a heartbeat every 15 s
 _AUTH_MESSAGES = 20  # messages that may come before the answer to the token
 
 
-async def deployments(socket: ClientConnection, token: str, address: str) -> AsyncGenerator[None]:
-    """Yields once when the notices are subscribed to, and then at each deployment.
+async def server_notices(
+    socket: ClientConnection, token: str, address: str
+) -> AsyncGenerator[ServerNotice]:
+    """Yields a change when the notices are subscribed to, and then each deployment and failure.
 
     `token` is empty for an open server. Raises: EditorFault where the token is refused;
     TimeoutError where the server falls silent; ConnectionClosed.
@@ -29,11 +37,28 @@ async def deployments(socket: ClientConnection, token: str, address: str) -> Asy
     if token:
         await _sign_in(socket, token, address)
     await socket.send(json.dumps({"subscribe": "notification/#"}))
-    yield
+    await socket.send(json.dumps({"subscribe": DEBUG}))
+    yield ServerNotice()
     while True:
         for message in await _received(socket):
             if message.get("topic") == DEPLOYED:
-                yield
+                yield ServerNotice()
+            elif (failure := _failure(message)) is not None:
+                yield failure
+
+
+def _failure(message: dict[str, Any]) -> ServerNotice | None:
+    """Returns what a message of the debug panel tells about a failed node, None for another."""
+    data = as_dict(message.get("data")) or {}
+    node_id = as_text(data.get("id"))
+    if message.get("topic") != DEBUG or data.get("level") != ERROR_LEVEL or not node_id:
+        return None
+    said = as_text(data.get("msg")) or ""
+    with suppress(ValueError):  # an error is sent as JSON, with a stack that is left out
+        fields = as_dict(json.loads(said)) or {}
+        said = as_text((as_dict(fields.get("data")) or {}).get("message")) or said
+    message_text = redacted(" ".join(said.split())).text[:MAX_MESSAGE_CHARS]
+    return ServerNotice(node_id=node_id, message=message_text)
 
 
 async def _sign_in(socket: ClientConnection, token: str, address: str) -> None:

@@ -20,12 +20,13 @@ from graphrag.connections.editor import (
     PushRemark,
     RemoteDocument,
     RemoteWorkflow,
+    ServerNotice,
     Unpublished,
     WriteAnswer,
 )
 from graphrag.connections.errors import EditorFault
 from graphrag.connections.node_red_checks import checked_flows, deleted_nodes
-from graphrag.connections.node_red_notices import deployments
+from graphrag.connections.node_red_notices import server_notices
 from graphrag.connections.server_http import ServerAnswer, ServerHttp, answered_reason
 from graphrag.importers.json_values import Json, as_dict, as_list, as_text
 
@@ -107,17 +108,17 @@ class NodeRedEditor:
     async def publish(self, read: RemoteDocument) -> WriteAnswer:  # noqa: ARG002
         raise EditorFault("editor_no_drafts", address=self._http.address)
 
-    async def notices(self) -> AsyncGenerator[None]:
-        """Yields when the server may have changed; ends with EditorFault."""
+    async def notices(self) -> AsyncGenerator[ServerNotice]:
+        """Yields what the server tells; ends with EditorFault."""
         if self._token is None:
             self._token = await self._signed_in()
         address = self._http.address
         async with (
             self._http.socket("/comms") as socket,
-            aclosing(deployments(socket, self._token, address)) as changes,
+            aclosing(server_notices(socket, self._token, address)) as notices,
         ):
-            async for _ in changes:
-                yield
+            async for notice in notices:
+                yield notice
 
     async def aclose(self) -> None:
         await self._http.aclose()

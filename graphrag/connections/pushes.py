@@ -19,7 +19,8 @@ import orjson
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import GraphNotFound
 from graphrag.approvals import Approvals, Person
-from graphrag.connections.editor import RemoteDocument, RemoteWorkflow
+from graphrag.connections.document_patch import entry_names
+from graphrag.connections.editor import RemoteDocument, RemoteWorkflow, ServerNotice
 from graphrag.connections.errors import (
     ConnectionForbidden,
     ConnectionRefused,
@@ -38,7 +39,12 @@ from graphrag.connections.push_plan import (
 )
 from graphrag.connections.push_run import PushRun
 from graphrag.connections.server_connections import Connections, PullReport, ServerSession
-from graphrag.connections.stored_connection import ConnectionLink, EditorKind, PushMode
+from graphrag.connections.stored_connection import (
+    ConnectionLink,
+    EditorKind,
+    PushMode,
+    ServerConnection,
+)
 from graphrag.connections.stored_push import (
     MAX_SHOWN,
     PUSH_KIND,
@@ -65,6 +71,9 @@ MAX_PUSHES = 1_000
 """Pushes of a connection that are kept; the oldest are removed."""
 MAX_UNDOABLE = 5
 """Pushes of a workflow whose documents are kept; older ones cannot be taken back by this way."""
+WATCH_MS = 5 * 60_000
+"""How long after a push the failures of nodes are kept with it."""
+MAX_FAILURES = 5
 MAX_SEALED_BYTES = 8 * 1024 * 1024
 
 
@@ -214,6 +223,25 @@ class Pushes:
                 undone.append(await self._stored(push.model_copy(update=update), by))
         return undone
 
+    async def notice_failure(
+        self, connection: ServerConnection, notice: ServerNotice, by: Person
+    ) -> None:
+        """Keeps a failure of a node with the connection's newest push, if that was written a few
+        minutes ago at most.
+        """
+        [push] = await self.list(connection.key, limit=1) or [None]
+        now = self._clock()
+        if push is None or push.state != "verified" or len(push.failures) >= MAX_FAILURES:
+            return
+        if (push.ended_time or 0) + WATCH_MS < now:
+            return
+        names = entry_names(await self._document_of(push, connection.kind))
+        facts = {"node": names.get(notice.node_id, notice.node_id), "message": notice.message}
+        failure = StoredRemark(code="push_node_failed", facts=facts)
+        if failure not in push.failures:
+            update = {"failures": (*push.failures, failure)}
+            await self._stored(push.model_copy(update=update), by, event="push_node_failed")
+
     async def _document_of(self, push: Push, kind: EditorKind) -> Any:
         """Returns the server's document of the last synchronisation, None where there is none."""
         try:
@@ -319,8 +347,8 @@ class Pushes:
 
     # Records
 
-    async def _stored(self, push: Push, by: Person) -> Push:
-        """Stores a push with an audit entry, over the state that was read."""
+    async def _stored(self, push: Push, by: Person, *, event: str = "") -> Push:
+        """Stores a push with an audit entry, by default of its state, over what was read."""
         old = await self._records.get(PUSH_KIND, push.key)
         write = RecordWrite(
             kind=PUSH_KIND,
@@ -329,7 +357,7 @@ class Pushes:
             expected_version=old.version if old else None,
         )
         facts = {
-            "event": f"push_{push.state}",
+            "event": event or f"push_{push.state}",
             "pushId": push.key,
             "connection": push.connection,
             "workflowId": push.workflow_id,

@@ -10,9 +10,11 @@ from functools import partial
 from typing import final
 
 from graphrag.approvals import Person
+from graphrag.connections.editor import ServerNotice
 from graphrag.connections.errors import ConnectionBusy, WorkflowServerError
 from graphrag.connections.pushes import Pushes
 from graphrag.connections.server_connections import Connections, PullReport
+from graphrag.connections.stored_connection import ServerConnection
 from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
@@ -61,6 +63,12 @@ class RunningSyncs:
             del self._progress[name]
         self._last[name] = Counter(workflow.change for workflow in report.workflows)
         return report
+
+    async def notice_failure(
+        self, connection: ServerConnection, notice: ServerNotice, by: Person
+    ) -> None:
+        """Keeps a failure of a node with the push that was written shortly before."""
+        await self._pushes.notice_failure(connection, notice, by)
 
     async def start(self, name: str, by: Person) -> None:
         """Begins to synchronise a connection and returns at once.

@@ -17,7 +17,13 @@ from datasources.types import parse_document
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Person
-from graphrag.connections.editor import Discovery, Editor, GivesNotices, RemoteWorkflow
+from graphrag.connections.editor import (
+    Discovery,
+    Editor,
+    GivesNotices,
+    RemoteWorkflow,
+    ServerNotice,
+)
 from graphrag.connections.editors import OpenEditor, open_editor, page_of
 from graphrag.connections.errors import (
     ConnectionBusy,
@@ -342,9 +348,9 @@ class Connections:
             else:
                 return
 
-    async def notices(self, name: str) -> AsyncGenerator[None]:
-        """Yields whenever the server may have changed, as long as it tells; at once nothing for a
-        kind of server that gives no notices.
+    async def notices(self, name: str) -> AsyncGenerator[ServerNotice]:
+        """Yields what the server tells, as long as it does; at once nothing for a kind of server
+        that gives no notices.
 
         Raises: ConnectionNotFound, ConnectionRefused, EditorFault.
         """
@@ -353,8 +359,8 @@ class Connections:
             async with self._opened(connection) as editor:
                 if isinstance(editor, GivesNotices):
                     async with aclosing(editor.notices()) as notices:
-                        async for _ in notices:
-                            yield
+                        async for notice in notices:
+                            yield notice
         except EditorFault as fault:
             if fault.is_about_key:
                 await self._note(name, fault)

@@ -105,6 +105,8 @@ class Push(Document):
     ended_time: int | None = None
     reason: StoredRemark | None = None
     """Why it ended without the write that was asked for, or what else is to be known."""
+    failures: tuple[StoredRemark, ...] = ()
+    """Nodes that failed on the server in the minutes after the push."""
     tokens_before: dict[str, str] = Field(default_factory=dict[str, str])
     tokens_after: dict[str, str] = Field(default_factory=dict[str, str])
     sealed_documents: str | None = None

@@ -1,13 +1,16 @@
 """What is changed here is deployed to a real Node-RED: those fields, on the revision it has."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
+import httpx2
 import pytest
 import pytest_asyncio
 
-from graphrag.connections import NewConnection
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.connections import Following, NewConnection, RunningSyncs
 from graphrag.connections.editor import Editor, Preflight, RemoteDocument
 from graphrag.connections.editors import open_editor
 from graphrag.connections.node_red_server import NodeRedEditor
@@ -254,3 +257,38 @@ async def test_real_flows_are_written_in_one_field_and_their_secrets_stay(server
         ], file.name
         written += 1
     assert written >= 30
+
+
+async def test_a_node_that_fails_after_a_push_is_told_with_the_push(
+    setting: Setting, server: NodeRed
+) -> None:
+    await server.deploy(steps("return msg;"))
+    key = await connected(setting, server.address)
+    leases = TurnLeases(setting.database.records("default"), prefix="follower")
+    syncs = RunningSyncs(setting.connections, setting.pushes)
+    following = Following(setting.connections, syncs, leases)
+    try:
+        await following.tick()
+        await setting.replace(key, "Check", process="throw new Error('no such order');")
+        push = await setting.pushed(key)
+        assert push.state == "verified", push.reason
+        assert push.failures == ()
+        while not push.failures:  # until the follower listens
+            async with httpx2.AsyncClient(trust_env=False) as client:
+                await client.post(f"{server.address}/inject/start")
+            await asyncio.sleep(0.05)
+            push = await setting.pushes.get(push.key)
+        assert push.failures[0].facts == {"node": "Check", "message": "no such order"}
+    finally:
+        await following.close()
+
+
+def steps(code: str) -> list[Any]:
+    """Returns flows with a function that is started by `inject`."""
+    return [
+        {"id": "tab", "type": "tab", "label": "Orders"},
+        {"id": "start", "type": "inject", "z": "tab", "name": "Start", "props": [], "repeat": "",
+         "x": 100, "y": 100, "wires": [["check"]]},
+        {"id": "check", "type": "function", "z": "tab", "name": "Check", "func": code,
+         "outputs": 1, "x": 300, "y": 100, "wires": [[]]},
+    ]  # fmt: skip
