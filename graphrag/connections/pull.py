@@ -15,7 +15,14 @@ from typing import Literal
 import orjson
 
 from datasources.base import Record, RecordStore
-from datasources.errors import BadDocument, GraphNotFound, InvalidMutation, RevisionConflict
+from datasources.errors import (
+    BadDocument,
+    GraphNotFound,
+    InvalidMutation,
+    RecordConflict,
+    RevisionConflict,
+    SourceBusy,
+)
 from datasources.types import parse_document
 from graphrag.approvals import Approvals, Person
 from graphrag.connections.editor import Editor, RemoteDocument, RemoteWorkflow
@@ -40,6 +47,16 @@ Change = Literal["created", "updated", "unchanged", "conflict", "refused", "gone
 
 # States in which equal tokens mean that nothing has to be read.
 _KNOWN = ("in_step", "conflict")
+
+# What goes wrong with one workflow alone: the others are read.
+_OF_ONE = (
+    BadDocument,
+    InvalidMutation,
+    RecordConflict,
+    RevisionConflict,
+    SourceBusy,
+    WorkersBusy,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +217,7 @@ class Pull:
             )
         except UnreadableWorkflow as exc:
             return await self._refused(workflow, link, exc.reason)
-        except (BadDocument, InvalidMutation, RevisionConflict, WorkersBusy) as exc:
+        except _OF_ONE as exc:
             return await self._refused(workflow, link, str(exc))
         change = _change_of(outcome)
         stored = self._link_of(

@@ -10,11 +10,13 @@ import httpx2
 import pytest
 
 from server.rest_connections import ConnectionDetail, GraphConnections, WorkflowComparison
-from tests.graphrag.connections.conftest import workflow
+from tests.graphrag.connections.conftest import ADMIN, new, workflow
 from tests.graphrag.connections.test_node_red import flow
+from tests.server.test_ws_sync import LATE
 from tests.support.databases import nba_file
 from tests.support.service import GRAPH, Service, error_of, service
 from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double, node_red
+from tests.support.ws_server import token, ws_server
 
 
 @pytest.fixture
@@ -184,3 +186,39 @@ async def test_a_server_that_starts_again_follows_its_connections(tmp_path: Path
                 async with asyncio.timeout(60):
                     while (await source.get_graph(linked.graph or "")).revision == before:  # noqa: ASYNC110 - no event tells it
                         await asyncio.sleep(0.01)
+
+
+async def test_what_one_server_pulls_joins_what_people_edit_at_another(
+    tmp_path: Path, n8n: N8nDouble
+) -> None:
+    db = f"sqlite:{await nba_file(tmp_path)}"
+    order = n8n.put(workflow("Order", "Check", limit=1))
+    async with ws_server(db=db) as a, ws_server(db=db) as b, a.client(token()) as client:
+        at_a = await a.state.workspace("default")
+        at_b = await b.state.workspace("default")
+        await at_b.connections.add(new(n8n.address, interval_s=0), ADMIN)
+        await at_b.syncs.run("shop", ADMIN)
+        opened = await client.ask(
+            "registerUserOnGraph",
+            _id=1,
+            name="Ed",
+            sheetId="0",
+            graphKey="order",
+            fromTimestamp=LATE,
+        )
+        assert opened["_response"]["status"]
+        moved = {"i": {"o": 1, "p": ["posX"], "v": 777}, "sheetId": "0", "nodeId": "check"}
+        edited = await client.ask("applyInstructionToGraph", _id=2, instructions=[moved])
+        assert edited["_response"]["status"]
+        for limit, puller in ((2, at_b), (3, at_a)):
+            n8n.put(workflow("Order", "Check", limit=limit), id=order)
+            await puller.syncs.run("shop", ADMIN)
+            async with asyncio.timeout(60):
+                while True:  # no event tells another server of a change
+                    nodes = {
+                        node.key: node for node in await at_a.services.source.get_nodes("order")
+                    }
+                    if nodes["check"].data["parameters"] == {"limit": limit}:
+                        break
+                    await asyncio.sleep(0.01)
+            assert nodes["check"].pos_x == 777
