@@ -32,7 +32,8 @@ from cli.review import approval_document
 from cli.turn_display import TurnView, show_proposal
 from graphrag.agent import events
 from graphrag.agent.loop import Agent
-from graphrag.app.wiring import Services, open_agent
+from graphrag.app.model_services import open_agent
+from graphrag.app.wiring import Services
 from graphrag.commands import Period, SentBlock, Target
 from graphrag.commands.blocks import BlockType, TargetKind
 from graphrag.roles import Person

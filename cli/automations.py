@@ -27,8 +27,9 @@ from cli.options import (
 from cli.output import Output, listing, nothing
 from cli.sessions import run_output, runs_output
 from graphrag.app.automation_services import automation_service
+from graphrag.app.model_services import worker_of
 from graphrag.app.models import Model, open_model
-from graphrag.app.wiring import Services, worker_of
+from graphrag.app.wiring import Services
 from graphrag.automations.automation import KIND
 from graphrag.automations.automation_view import AutomationAnswer, RunSummary, run_summary
 from graphrag.automations.drafts import AutomationChanges, AutomationDraft

@@ -32,7 +32,8 @@ from graphrag.agent.events import (
 from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import NothingToResume
 from graphrag.agents.life import Endings
-from graphrag.app.wiring import Services, open_agent
+from graphrag.app.model_services import open_agent
+from graphrag.app.wiring import Services
 from graphrag.approvals import Approval, ApprovalError, Approve, ApproveEdited, Decision, Reject
 from graphrag.errors import describe
 from graphrag.roles import Person

@@ -22,9 +22,10 @@ from cli.options import Common, flag, option
 from cli.prompt import summary
 from cli.serve import open_page, serve_settings
 from graphrag.agent.events import TurnStarted
+from graphrag.app.model_services import open_agent
 from graphrag.app.models import rules_provider
 from graphrag.app.recorded_conversation import store_recorded_conversation
-from graphrag.app.wiring import Services, open_agent
+from graphrag.app.wiring import Services
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.i18n import text
 from graphrag.importers import UnreadableWorkflow

@@ -24,9 +24,10 @@ from graphrag.agent.events import Event, ProposalPending, TurnStarted
 from graphrag.agent.loop import Agent
 from graphrag.agents.errors import AgentNotFound, AgentStateRefused
 from graphrag.app.automation_services import automation_service
+from graphrag.app.model_services import open_agent, worker_of
 from graphrag.app.models import open_model, rules_provider
 from graphrag.app.simulated_calls import LocalAnswers, ScriptedCall, call_here
-from graphrag.app.wiring import Services, open_agent, worker_of
+from graphrag.app.wiring import Services
 from graphrag.approvals import Approve, outcome_text
 from graphrag.automations.automation_view import AutomationAnswer
 from graphrag.automations.drafts import AutomationDraft

@@ -16,8 +16,9 @@ from cli import render
 from cli.common import EXIT_FAILED, exit_codes, fail, run, usage_error
 from cli.options import OptionGroup, Printing, flag, option
 from cli.output import Output
+from graphrag.app.model_services import agent_of
 from graphrag.app.models import Model, open_model
-from graphrag.app.wiring import Services, agent_of
+from graphrag.app.wiring import Services
 from graphrag.evaluation import answer_cases, answer_report
 from graphrag.evaluation.answer_cases import CaseGraph
 from graphrag.evaluation.answer_runs import WAYS, AnswerRow, AnswerSetting, Way, run_cases

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from graphrag.agent.loop import Agent
 from graphrag.agents.agent_worker import WorkspaceAgents
-from graphrag.app import wiring
+from graphrag.app import model_services, wiring
 from graphrag.app.automation_services import automation_service
 from graphrag.app.connection_services import connections_of, following_of, pushes_of
 from graphrag.app.listeners import WorkspaceListeners
@@ -177,9 +177,11 @@ class OpenWorkspaces:
         )
         return Workspace(
             services=services,
-            agent=wiring.agent_of(services, parts.model),
+            agent=model_services.agent_of(services, parts.model),
             reviews=ReviewFeed(services.approvals),
-            worker=wiring.worker_of(services, parts.model, listeners=self._run_listeners(name)),
+            worker=model_services.worker_of(
+                services, parts.model, listeners=self._run_listeners(name)
+            ),
             automations=automations,
             sessions=SessionFeed(automations.store, services.threads),
             agents=WorkspaceAgents(

@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from graphrag.app.wiring import Services, open_agent
+from graphrag.app.model_services import open_agent
+from graphrag.app.wiring import Services
 from graphrag.asgi_server import served_on
 from graphrag.i18n import text
 from graphrag.llm.registry import ENTRIES, ProviderChoice

@@ -1,4 +1,4 @@
-"""Constructs the services from the settings."""
+"""Constructs the services of workspaces from the settings."""
 
 from __future__ import annotations
 
@@ -9,34 +9,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from datasources.base import Database, MutableGraphDataSource
+from datasources.base import Database, MutableGraphDataSource, RecordStore
 from datasources.types import ROOT_WORKSPACE
-from graphrag.agent.assistant import GraphAssistant
-from graphrag.agent.loop import Agent
-from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.requested_calls import CallLog
-from graphrag.agent.session_agent import RUN_LIMITS, SessionAgent
-from graphrag.agent.thread_store import Thread, Threads
-from graphrag.agent.tool_calls import CallPlace, ToolCalls
-from graphrag.agent.turn_lease import TurnLeases, pause_run_of
-from graphrag.agent.turn_steps import AgentLimits, TurnSteps
+from graphrag.agent.thread_store import Threads
+from graphrag.agent.tool_calls import CallPlace
 from graphrag.agent.turn_trace import Traces
 from graphrag.agents.agent_store import KIND as AGENT_KIND
-from graphrag.agents.chats import ChatAssistants
 from graphrag.agents.deliveries import KIND as DELIVERY_KIND
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
 from graphrag.app.agent_services import agents_of, load_all_builders, load_secrets
 from graphrag.app.databases import open_database
 from graphrag.app.listeners import ProcessListeners, WorkspaceListeners
-from graphrag.app.models import Model, check_embedding_price, open_model
+from graphrag.app.models import check_embedding_price
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.approvals.codemods import Codemods
-from graphrag.automations.automation_store import Automations
-from graphrag.automations.run_listeners import RunListeners
-from graphrag.automations.runner import SLOT, Runner
-from graphrag.automations.worker import Worker
-from graphrag.commands import BlockChecker, BlockReader, GraphHistory
+from graphrag.commands import GraphHistory
 from graphrag.config import Settings
 from graphrag.embedding import make_embedder
 from graphrag.embedding.embedder import EmbeddingProvider
@@ -44,9 +33,7 @@ from graphrag.embedding.packaged import PACKAGED
 from graphrag.embedding.queue import EmbeddingQueue, WorkspaceQueue
 from graphrag.embedding.workspace_embedder import QueryEmbedder, WorkspaceEmbedder
 from graphrag.i18n import Language
-from graphrag.leases import now_ms
 from graphrag.live import LiveGraphs, LiveSource, SavedSource
-from graphrag.llm.base import LLMProvider
 from graphrag.llm.metered import MeteredEmbedder
 from graphrag.llm.registry import embedding_pricing
 from graphrag.llm.usage_meter import Payer, UsageLimits, UsageMeter
@@ -55,7 +42,6 @@ from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.workspace_search import WorkspaceSearch
 from graphrag.roles import ClientInfo
-from graphrag.sessions.machine import SessionLimits
 from graphrag.sessions.periods import Calendar
 from graphrag.voice.call_records import KIND as CALL_KIND
 from tools.base import Role, ToolContext
@@ -186,62 +172,24 @@ class Shared:
         stored change.
         """
         settings = self.settings.model_copy(update={"workspace": workspace})
-        calendar = Calendar(
-            timezone=settings.timezone,
-            day_start_hour=settings.day_start_hour,
-            first_day=settings.first_day,
-        )
         stored = self.database.source(workspace)
-        records = self.database.records(workspace)
         source = stored if live_graphs is None else LiveSource(stored, live_graphs)
         saved = stored if live_graphs is None else SavedSource(stored, live_graphs)
+        records = self.database.records(workspace)
         embedder = self.embedders.of(workspace)
-        retriever = Retriever(
-            source,
-            None if embedder is None else QueryEmbedder(embedder),
-            options=RetrievalOptions(
-                mode=settings.mode,
-                max_nodes=settings.max_nodes,
-                max_depth=settings.max_depth,
-                seeds=settings.seeds,
-                min_cosine=settings.min_cosine,
-            ),
-            cache_ttl_s=settings.cache_ttl_s,
-            on_retrieved=listeners.retrieved,
-        )
         queue = self.embedding_queue.of(workspace)
         threads = Threads(records)
-        is_first = workspace == self.settings.workspace
-        # Authors of documents in other workspaces choose the hosts of requests, which must not
-        # receive the secrets of this workspace.
-        secrets = self.secrets if is_first else self.secrets.only_masking()
-        agents, life = agents_of(
-            settings,
-            source,
-            records,
-            threads,
-            secrets=secrets,
-            listeners=listeners,
-            keeps_lists=is_first,
-        )
+        agents, life = self._agents(settings, source, records, threads, listeners)
         return Services(
             settings=settings,
             database=self.database,
             source=source,
             embedder=embedder,
             embedding_queue=queue,
-            retriever=retriever,
+            retriever=_retriever(settings, source, embedder, listeners),
             threads=threads,
-            approvals=Approvals(
-                saved,
-                records,
-                policy=Policy.of(settings.deciders),
-                require_validation=frozenset(settings.require_validation),
-                on_applied=queue.applied,
-                on_decided=listeners.decided,
-                on_proposed=listeners.proposed,
-            ),
-            history=GraphHistory(records=records, calendar=calendar),
+            approvals=_approvals(settings, saved, records, queue, listeners),
+            history=GraphHistory(records=records, calendar=_calendar(settings)),
             traces=Traces(records, days=settings.trace_days),
             meter=self.meter,
             box=_tools(queue.renew),
@@ -250,6 +198,75 @@ class Shared:
             life=life,
             of=partial(self.services, live_graphs=live_graphs),
         )
+
+    def _agents(
+        self,
+        settings: Settings,
+        source: MutableGraphDataSource,
+        records: RecordStore,
+        threads: Threads,
+        listeners: WorkspaceListeners,
+    ) -> tuple[AgentManager, AgentLife]:
+        is_first = settings.workspace == self.settings.workspace
+        # Authors of documents in other workspaces choose the hosts of requests, which must not
+        # receive the secrets of this workspace.
+        secrets = self.secrets if is_first else self.secrets.only_masking()
+        return agents_of(
+            settings,
+            source,
+            records,
+            threads,
+            secrets=secrets,
+            listeners=listeners,
+            keeps_lists=is_first,
+        )
+
+
+def _calendar(settings: Settings) -> Calendar:
+    return Calendar(
+        timezone=settings.timezone,
+        day_start_hour=settings.day_start_hour,
+        first_day=settings.first_day,
+    )
+
+
+def _retriever(
+    settings: Settings,
+    source: MutableGraphDataSource,
+    embedder: WorkspaceEmbedder | None,
+    listeners: WorkspaceListeners,
+) -> Retriever:
+    return Retriever(
+        source,
+        None if embedder is None else QueryEmbedder(embedder),
+        options=RetrievalOptions(
+            mode=settings.mode,
+            max_nodes=settings.max_nodes,
+            max_depth=settings.max_depth,
+            seeds=settings.seeds,
+            min_cosine=settings.min_cosine,
+        ),
+        cache_ttl_s=settings.cache_ttl_s,
+        on_retrieved=listeners.retrieved,
+    )
+
+
+def _approvals(
+    settings: Settings,
+    saved: MutableGraphDataSource,
+    records: RecordStore,
+    queue: WorkspaceQueue,
+    listeners: WorkspaceListeners,
+) -> Approvals:
+    return Approvals(
+        saved,
+        records,
+        policy=Policy.of(settings.deciders),
+        require_validation=frozenset(settings.require_validation),
+        on_applied=queue.applied,
+        on_decided=listeners.decided,
+        on_proposed=listeners.proposed,
+    )
 
 
 def _tools(renew: Renew) -> ToolBox:
@@ -274,15 +291,6 @@ async def open_shared(
     Raises: InvalidDatabaseUrl; SettingsError for secrets, or for a cost limit with an embedder of
     unknown price; the errors of opening the database.
     """
-    limits = UsageLimits(
-        call_tokens=settings.usage_limits.call_tokens,
-        total_tokens=settings.usage_limits.total_tokens,
-        total_cost_usd=settings.usage_limits.total_cost,
-        workspace_tokens=settings.usage_limits.workspace_tokens,
-        workspace_cost_usd=settings.usage_limits.workspace_cost,
-        person_tokens=settings.usage_limits.person_tokens,
-        person_cost_usd=settings.usage_limits.person_cost,
-    )
     secrets = load_secrets(settings)
     load_all_builders(settings)
     embedder = make_embedder(settings)
@@ -292,7 +300,9 @@ async def open_shared(
         async with (
             open_database(settings.db, settings.workspace) as database,
             UsageMeter(
-                limits, database.records(ROOT_WORKSPACE), on_call=listeners.model_called
+                _usage_limits(settings),
+                database.records(ROOT_WORKSPACE),
+                on_call=listeners.model_called,
             ) as meter,
         ):
             embedders = WorkspaceEmbedders(
@@ -319,116 +329,17 @@ async def open_shared(
             await embedder.aclose()
 
 
-@asynccontextmanager
-async def open_agent(
-    services: Services, provider: LLMProvider | None = None
-) -> AsyncGenerator[Agent]:
-    """Yields the agent with the configured provider, or with a given one, which stays open.
-
-    Raises: SettingsError if the provider's key, model or address is missing.
-    """
-    async with open_model(services.settings, provider, embedder=services.embedder) as model:
-        yield agent_of(services, model)
-
-
-def agent_of(services: Services, model: Model) -> Agent:
-    """Returns the agent of a workspace's conversations. Runs of automations pause for them."""
-    settings = services.settings
-    records = services.database.records(settings.workspace)
-    steps = _steps_of(services, model, AgentLimits())
-    assistants = ChatAssistants(
-        agents=services.agents,
-        life=services.life,
-        model=model.of,
-        source=services.source,
-        plain=GraphAssistant(steps=steps, options=services.context_options),
+def _usage_limits(settings: Settings) -> UsageLimits:
+    limits = settings.usage_limits
+    return UsageLimits(
+        call_tokens=limits.call_tokens,
+        total_tokens=limits.total_tokens,
+        total_cost_usd=limits.total_cost,
+        workspace_tokens=limits.workspace_tokens,
+        workspace_cost_usd=limits.workspace_cost,
+        person_tokens=limits.person_tokens,
+        person_cost_usd=limits.person_cost,
     )
-    pause = partial(pause_run_of, TurnLeases(records, prefix=SLOT), TurnLeases(records))
-    return Agent(
-        assistants,
-        caller=steps.caller,
-        threads=services.threads,
-        leases=TurnLeases(records),
-        approvals=services.approvals,
-        blocks=steps.blocks,
-        language=services.context_options.language,
-        limits=steps.limits,
-        traces=services.traces if settings.trace_days else None,
-        on_turn=pause if settings.automations_yield else None,
-    )
-
-
-def _steps_of(services: Services, model: Model, limits: AgentLimits) -> TurnSteps:
-    """Returns the turns of a workspace with a model and all tools."""
-    settings = services.settings
-    caller = ModelCaller(
-        model.provider,
-        services.box,
-        services.source,
-        meter=services.meter,
-        pricing=model.pricing,
-        history_turns=settings.history_turns,
-        second_look=settings.second_look,
-    )
-    calls = ToolCalls(services.box, services.approvals, log=services.call_log)
-    blocks = BlockReader(
-        checker=BlockChecker(source=services.source, history=services.history),
-        box=services.box,
-        guard=calls.guarded,
-        budget=settings.block_tokens,
-    )
-    return TurnSteps(
-        source=services.source,
-        retriever=services.retriever,
-        blocks=blocks,
-        approvals=services.approvals,
-        caller=caller,
-        calls=calls,
-        limits=limits,
-    )
-
-
-def worker_of(
-    services: Services,
-    model: Model,
-    clock: Callable[[], int] = now_ms,
-    *,
-    limits: SessionLimits | None = None,
-    listeners: RunListeners | None = None,
-) -> Worker:
-    """Returns the worker for the automations of a workspace. Units: `clock` in milliseconds since
-    1970.
-
-    Without `listeners`, notifications of runs are left for a server to send, if there is an
-    address.
-    """
-    workspace = services.settings.workspace
-    records = services.database.records(workspace)
-    automations = Automations(records, workspace=workspace, clock=clock)
-    steps = _steps_of(services, model, RUN_LIMITS)
-    assistant = GraphAssistant(steps=steps, options=services.context_options)
-    agent = SessionAgent(
-        assistant=assistant, threads=automations.threads, leases=TurnLeases(records)
-    )
-    slots = TurnLeases(records, prefix=SLOT)
-    settings = services.settings
-    if listeners is None and settings.notify.url is not None:
-        listeners = RunListeners(left=_left_to_a_server)
-    runner = Runner(
-        automations,
-        agent,
-        slots,
-        limits=limits,
-        keep=settings.automation_keep,
-        keep_days=settings.automation_keep_days,
-        listeners=listeners,
-    )
-    return Worker(automations, runner, services.approvals, TurnLeases(records))
-
-
-async def _left_to_a_server(_: Thread) -> bool:
-    """Reports that nothing was stored: a server stores and sends the notification later."""
-    return False
 
 
 async def close_agents(services: Services) -> None:

@@ -16,7 +16,8 @@ import numpy as np
 
 from cli.demo import GRAPH
 from graphrag.agent.events import Completed
-from graphrag.app.wiring import Services, open_agent
+from graphrag.app.model_services import open_agent
+from graphrag.app.wiring import Services
 from graphrag.config import load_settings
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.importers.exchange import import_bytes

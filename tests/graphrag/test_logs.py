@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from datasources.mock import open_nba
 from graphrag.agent.events import ProposalPending
-from graphrag.app.wiring import open_agent
+from graphrag.app.model_services import open_agent
 from graphrag.approvals import Reject
 from graphrag.config import load_settings
 from graphrag.llm.errors import ModelFailed
