@@ -111,10 +111,13 @@ class ConnectionDetail(ConnectionAnswer):
 
 
 class GraphConnection(ConnectedWorkflow):
-    """The same with the name and kind of the connection, and since when its server is away."""
+    """The same with the name and kind of the connection, whether changes may be written there, and
+    since when its server is away.
+    """
 
     connection: str
     kind: EditorKind
+    push: PushMode
     unreachable_since: int | None = None
 
 
@@ -230,6 +233,7 @@ async def of_graph(place: NamedGraph) -> GraphConnections:
                 **dict(_workflow(graph)),
                 connection=connection.key,
                 kind=connection.kind,
+                push=connection.push,
                 unreachable_since=connection.unreachable_since_time,
             )
             for connection, graph in linked

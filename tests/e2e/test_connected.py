@@ -20,7 +20,13 @@ from tests.graphrag.connections.conftest import workflow
 from tests.graphrag.connections.test_node_red import flow
 from tests.support.in_thread import in_thread
 from tests.support.service import SECRET, token
-from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double, node_red
+from tests.support.workflow_servers import (
+    N8N_KEY,
+    WRITE_SCOPES,
+    N8nDouble,
+    n8n_double,
+    node_red,
+)
 
 LANGUAGES = {"en": "Connected servers", "fr": "Serveurs connectés"}
 
@@ -143,6 +149,48 @@ def test_a_graph_says_where_it_stands_and_opens_its_workflow_in_node_red(
         press(dialog, "Compare")
         expect(dialog.get_by_role("status")).to_contain_text("Nothing.")
         expect(mark).to_contain_text("changed here")
+
+
+def test_a_change_is_shown_field_by_field_written_to_n8n_and_taken_back(
+    guarded: Site, n8n: N8nDouble, open_page: OpenPage, contexts: Contexts
+) -> None:
+    n8n.scopes = WRITE_SCOPES
+    order = n8n.put(workflow("Order", "Check"))
+    page = open_page(guarded, None, context=signed_in(contexts, "ann", "admin"))
+    the_list(page)
+    press(page.get_by_role("dialog"), "Connect a server")
+    form = page.get_by_role("dialog").last
+    form.get_by_label("Address", exact=True).fill(n8n.address)
+    form.get_by_role("checkbox", name="private network").check()
+    form.get_by_label("Key", exact=True).fill(N8N_KEY)
+    form.get_by_label("Write changes back").select_option("ask")
+    press(form, "Connect")
+    row = page.locator("article[data-connection=n8n]")
+    expect(row).to_contain_text("1 in step")
+    press(row, "Workflows: n8n")
+    row.get_by_role("button", name="Order", exact=True).press("Enter")
+    page.wait_for_selector("main[data-state=ready]")
+    rename(page, "check", "Checked here")
+    page.locator(".save-mark.unsaved").click()
+    mark = page.locator(".link-mark")
+    expect(mark).to_contain_text("changed here")
+    mark.press("Enter")
+    dialog = page.get_by_role("dialog")
+    press(dialog, "Write back…")
+    push = dialog.locator(".push")
+    expect(push).to_contain_text("waits for a decision")
+    expect(push.get_by_role("row").last).to_contain_text("Checked here")
+    has_no_violation(page)
+    assert n8n.workflows[order]["nodes"][1]["name"] == "Check"
+    press(push, "Write it")
+    expect(push).to_contain_text("written and read back")
+    expect(mark).to_contain_text("in step")
+    assert n8n.workflows[order]["nodes"][1]["name"] == "Checked here"
+    press(push, "Take it back…")
+    undo = dialog.locator(".push").first
+    press(undo, "Write it")
+    expect(undo).to_contain_text("written and read back")
+    assert n8n.workflows[order]["nodes"][1]["name"] == "Check"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

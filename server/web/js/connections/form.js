@@ -9,6 +9,7 @@ import { PRODUCTS } from "./facts.js";
 import { addConnection } from "./service.js";
 
 const EXAMPLES = { n8n: "https://n8n.example.com", "node-red": "http://127.0.0.1:1880" };
+const PUSH_MODES = ["never", "ask", "approval"];
 const INTERVALS_S = [60, 300, 3600, 0];
 const LOCAL = /^https?:\/\/(localhost|127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|\[)/;
 
@@ -24,14 +25,15 @@ export async function openConnectionForm(app, given = {}) {
   const workflows = field("workflows", t("servers.which"), h("textarea#server-workflows", { rows: 2, spellcheck: "false", value: (given.patterns ?? []).join("\n") }), t("servers.which_hint"));
   const name = field("name", t("servers.name"), h("input#server-name", { required: true, maxlength: 40, autocomplete: "off", spellcheck: "false", value: given.name ?? "", readonly: !isNew, oninput: () => (isNamed = true) }), t("servers.name_hint"));
   const interval = field("intervalS", t("servers.interval"), h("select#server-interval", INTERVALS_S.map((value) => h("option", { value: String(value), selected: value === (given.intervalS ?? INTERVALS_S[0]) }, value ? t("servers.every", { n: value / 60 }) : t("servers.on_request")))));
-  const fields = [address, reach, key, workflows, name, interval];
+  const push = field("push", t("servers.push_mode"), h("select#server-push", { onchange: guide }, PUSH_MODES.map((value) => h("option", { value, selected: value === (given.push ?? PUSH_MODES[0]) }, t(`servers.push_mode.${value}`)))));
+  const fields = [address, reach, key, workflows, name, interval, push];
   let isNamed = !isNew;
   let done = null;
   const save = h("button.primary", { type: "submit", form: "server-form" }, t("servers.connect"));
   const form = h("form#server-form.auto-form", { novalidate: true, onsubmit: (event) => (event.preventDefault(), submit()) },
     problem,
     h("fieldset", h("legend", t("servers.kind")), kinds.map((one) => h("label.auto-check", { for: one.id }, one, h("span", PRODUCTS[one.value])))),
-    fields.map((one) => one.element), h("p.note", t("servers.reads_only")));
+    fields.map((one) => one.element));
   const dialog = app.openDialog({ title: t(isNew ? "servers.new_title" : "servers.new_key_title", { name: given.name }), content: form, wide: true,
     actions: [h("button", { type: "button", onclick: () => dialog.close() }, t("app.cancel")), save] });
   guide();
@@ -45,6 +47,7 @@ export async function openConnectionForm(app, given = {}) {
     address.control.placeholder = EXAMPLES[kind];
     replace(key.hint, t(`servers.key_hint.${kind}`));
     replace(interval.hint, t(`servers.interval_hint.${kind}`));
+    replace(push.hint, t(push.control.value === "never" ? "servers.reads_only" : `servers.push_hint.${kind}`));
     reach.element.hidden = !LOCAL.test(address.control.value) && reach.error.hidden && !reach.control.checked;
     if (!isNamed) name.control.value = nameOf(address.control.value, kind);
   }
@@ -60,7 +63,7 @@ export async function openConnectionForm(app, given = {}) {
       done = await addConnection(app.api, {
         name: name.control.value.trim(), kind: chosen(), address: address.control.value.trim(), key: key.control.value.trim() || null,
         workflows: workflows.control.value.split("\n").map((line) => line.trim()).filter(Boolean),
-        allowPrivate: reach.control.checked, intervalS: Number(interval.control.value),
+        allowPrivate: reach.control.checked, intervalS: Number(interval.control.value), push: push.control.value,
       });
       app.toast("ok", t("servers.connected", { name: done.name }));
       dialog.close();

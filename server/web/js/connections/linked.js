@@ -7,6 +7,7 @@ import { ago } from "../names.js";
 import { renderChanges } from "../review/changes.js";
 import { mayEdit } from "../roles.js";
 import { PRODUCTS, pageLink, stateElement, stateText } from "./facts.js";
+import { createPushes } from "./pushes.js";
 import { compareWorkflow, getConnection, syncConnection } from "./service.js";
 
 const AGAIN_MS = 500; // between two looks at a synchronisation that runs
@@ -15,7 +16,8 @@ export function showLinked(app) {
   const { store, t } = app;
   const body = h("div.linked");
   const dialog = app.openDialog({ title: t("servers.of_graph"), content: body, wide: true, onClose: () => stops.forEach((stop) => stop()) });
-  const compared = new Map(); // workflow id -> what was found, and for which links
+  const compared = new Map(); // workflow id -> what was found
+  const pushes = new Map(); // connection and workflow id -> what is written back
   const stops = ["links", "lang"].map((part) => store.on(part, draw));
   draw();
 
@@ -27,6 +29,7 @@ export function showLinked(app) {
   function section(link) {
     const { lang, me } = store.get();
     const found = compared.get(link.id);
+    const writing = pushesOf(link);
     const result = h("div.linked-result", { role: "status" }, found === undefined ? "" : found);
     const button = (key, glyph, run, kind) => h("button", { type: "button", class: kind, onclick: run }, icon(glyph), t(key));
     return h("section.linked-one", { "aria-label": link.name },
@@ -38,7 +41,20 @@ export function showLinked(app) {
         link.approval ? button("servers.decide", "review", () => decide(link), "primary") : "",
         mayEdit(me) ? button("servers.sync", "retry", () => synchronise(link, result)) : "",
         mayEdit(me) ? button("servers.compare", "eye", () => compare(link, result)) : ""),
-      result);
+      result, writing);
+  }
+
+  // Nothing is said of writing back where nobody ever allowed it.
+  function pushesOf(link) {
+    const key = `${link.connection}/${link.id}`;
+    if (!pushes.has(key)) {
+      const made = createPushes(app, link, { onWritten: app.links.load });
+      pushes.set(key, made);
+      made.load().catch((error) => {
+        if (!(error instanceof ApiError)) throw error; // it is read again with the next press
+      });
+    }
+    return pushes.get(key).element;
   }
 
   function decide({ approval }) {

@@ -19,3 +19,12 @@ export const compareWorkflow = (api, name, workflow) => api.get(`${one(name)}/di
 
 // The workflows that a graph is connected with.
 export const listLinks = async (api, graphKey) => (await api.get(`/api/graphs/${encodeURIComponent(graphKey)}/connections`)).workflows;
+
+// Works out what would be written to the server; null where nothing was changed here.
+export const planPush = async (api, connection, graph) => (await api.post(`${one(connection)}/pushes`, { graph }, { isLong: true })).push ?? null;
+
+// What was written to the server of a graph's workflow, and what waits to be; newest first.
+export const listPushes = async (api, graph) => (await api.get("/api/pushes")).pushes.filter((push) => push.graph === graph);
+
+// Approves, rejects or undoes a push; of an undo, what would be written.
+export const actOnPush = (api, id, action) => api.post(`/api/pushes/${encodeURIComponent(id)}/${action}`, undefined, { isLong: true });
