@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -51,7 +52,7 @@ def has_no_violation(page: Page) -> None:
         page.wait_for_function(
             "() => !document.getAnimations().some((one) => one instanceof CSSTransition)"
         )
-        found = Axe().run(page).response["violations"]
+        found: list[dict[str, Any]] = Axe().run(page).response["violations"]
         assert [(one["id"], [at["html"][:120] for at in one["nodes"]]) for one in found] == []
 
 
