@@ -101,8 +101,10 @@ class RunRequest(ProtocolForm):
         """Returns the message that the conversation does not contain yet."""
         last = _last_said(self.messages)
         history: list[Any] = thread.conversation_history if thread else []
-        known = {cast(dict[str, Any], one).get("id") for one in history if isinstance(one, dict)}
-        return None if last is None or last.id in known else last
+        known_ids = {
+            cast(dict[str, Any], one).get("id") for one in history if isinstance(one, dict)
+        }
+        return None if last is None or last.id in known_ids else last
 
     @property
     def ignored(self) -> list[str]:
@@ -246,16 +248,16 @@ class AgentRun:
             self._resumption.check_alone(answered)
             if answered.status == "resolved":
                 return agent.resume(self._key, person, response=response_of(answered), **shown)
-            said = text("agui_no_answer", self._language)
+            question = text("agui_no_answer", self._language)
             message_key = None
         elif message is None:
             return agent.resume(self._key, person, **shown)
         else:
-            said = text_of_parts(message.content)
+            question = text_of_parts(message.content)
             message_key = message.id
         key = self._key if self._thread is not None else None
         shown |= {"new_key": self._key, "message_key": message_key}
-        return agent.run(key, self._graph_key, said, person, **shown)
+        return agent.run(key, self._graph_key, question, person, **shown)
 
     def _question_answer(
         self, thread: Thread, given: Sequence[ResumeAnswer]

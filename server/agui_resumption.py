@@ -128,14 +128,14 @@ class Resumption:
             for m in thread.messages
             if isinstance(m, ToolMessage) and m.call_id == call_id
         )
-        standing = next(answers, None)
-        if standing is None:
+        accepted = next(answers, None)
+        if accepted is None:
             raise ApprovalNotFound(approval_id=answer.interrupt_id)
         if (
             answer.status == "resolved"
-            and in_words(response_of(answer), self._language) not in standing
+            and in_words(response_of(answer), self._language) not in accepted
         ):
-            raise AlreadyAnswered(thread_id=thread.key, answer=standing)
+            raise AlreadyAnswered(thread_id=thread.key, answer=accepted)
 
     def _check_limit(self, thread: Thread, answer: ResumeAnswer) -> None:
         if answer.interrupt_id != limit_id(thread.turn.number):

@@ -104,14 +104,14 @@ def llms_text(described: Mapping[str, Any], routes: list[BaseRoute]) -> str:
     by_tag: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
-            said = str(operation.get("description", "")).split("\n")[0]
-            by_tag[operation["tags"][0]].append((f"{method.upper()} {path}", said))
+            summary = str(operation.get("description", "")).split("\n")[0]
+            by_tag[operation["tags"][0]].append((f"{method.upper()} {path}", summary))
     for tag in sorted(by_tag):
         lines += [
             "",
             f"## Endpoints: {tag}",
             "",
-            *(f"- [{name}](/openapi.json): {said}" for name, said in by_tag[tag]),
+            *(f"- [{name}](/openapi.json): {summary}" for name, summary in by_tag[tag]),
         ]
     return "\n".join(lines) + "\n"
 

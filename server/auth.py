@@ -295,8 +295,8 @@ async def caller(
     request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 ) -> Identity:
     """Returns the caller of an endpoint. Raises: AuthError, KeysUnavailable, ForeignPage."""
-    known: Identity | None = getattr(request.state, "identity", None)
-    return known or await sign_in(request, given.credentials if given else None)
+    identity: Identity | None = getattr(request.state, "identity", None)
+    return identity or await sign_in(request, given.credentials if given else None)
 
 
 def bearer_token(request: Request) -> str | None:

@@ -117,10 +117,10 @@ class ChangeFeed(StoreWatch):
         with self.watching():
             while True:
                 changed = self._changed
-                found = [state for state in self._states.values() if state.number > seen]
-                if found:
-                    seen = max(state.number for state in found)
-                    yield found
+                newer = [state for state in self._states.values() if state.number > seen]
+                if newer:
+                    seen = max(state.number for state in newer)
+                    yield newer
                 else:
                     await changed.wait()
 

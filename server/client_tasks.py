@@ -54,13 +54,13 @@ def task_of(messages: Sequence[GivenMessage]) -> str | None:
     The task is the last message, or the instructions before the only message.
     """
     *before, last = messages
-    said = [last.content]
+    texts = [last.content]
     if all(one.role in ("system", "developer") for one in before):
-        said += [one.content for one in before]
-    for text in said:
-        if (found := _TASK.match(text)) is None:
+        texts += [one.content for one in before]
+    for text in texts:
+        if (beginning := _TASK.match(text)) is None:
             continue
-        if not found.group().lstrip().startswith("#") or _HISTORY.search(text, found.end()):
+        if not beginning.group().lstrip().startswith("#") or _HISTORY.search(text, beginning.end()):
             return text
     return None
 

@@ -70,19 +70,19 @@ class ErrorResponse:
 
     def body(self, request_id: str, *, as_openai: bool = False) -> dict[str, Any]:
         """Returns the body; `as_openai` adds the fields that clients of the OpenAI API read."""
-        found: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "code": self.code,
             "message": self.message,
             "retryable": self.retryable,
             "requestId": request_id,
         }
-        found |= {} if self.details is None else {"details": self.details}
+        facts |= {} if self.details is None else {"details": self.details}
         if as_openai:
-            found |= {
+            facts |= {
                 "type": "server_error" if self.status >= 500 else "invalid_request_error",
                 "param": None,
             }
-        return {"error": found | ({"warnings": self.warnings} if self.warnings else {})}
+        return {"error": facts | ({"warnings": self.warnings} if self.warnings else {})}
 
 
 def error_response(exc: Exception, language: Language, request_id: str = "") -> ErrorResponse:
@@ -93,8 +93,8 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
         return _invalid(exc, language)
     if isinstance(exc, HTTPException):
         return _framework(exc, language)
-    known = describe(exc, language)
-    if known is None:
+    described = describe(exc, language)
+    if described is None:
         sentence = text("unforeseen", language, request=request_id)
         return ErrorResponse(
             status=500, code="internal", message=headed("internal", sentence, language)
@@ -113,19 +113,19 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
         details = [each.to_document() for each in exc.errors]
         warnings = [each.to_document() for each in exc.warnings]
     elif (
-        known.details and known.http_status < 500
+        described.details and described.http_status < 500
     ):  # clients learn no details of the service's own faults
-        details = {"reason": known.details}
-    message = known.message
+        details = {"reason": described.details}
+    message = described.message
     if isinstance(exc, INTERNAL):
-        message = headed(known.code, text("see_log", language), language)
+        message = headed(described.code, text("see_log", language), language)
     elif isinstance(exc, _OF_PROVIDERS):
         message = without_places(message)
     return ErrorResponse(
-        status=known.http_status,
-        code=known.code,
+        status=described.http_status,
+        code=described.code,
         message=message,
-        retryable=known.retryable,
+        retryable=described.retryable,
         details=details,
         warnings=warnings,
         headers={"WWW-Authenticate": "Bearer"} if isinstance(exc, AuthError) else _pause(exc),

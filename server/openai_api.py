@@ -69,25 +69,25 @@ _PROGRAM = re.compile(r"[^/\s]{1,60}")
 @router.get("/models")
 async def models(workspaces: Workspaces) -> JSONResponse:
     """Lists the models: all graphs together, each graph, and each agent that answers in chats."""
-    found = [_model(ALL_GRAPHS, 0, "nodius")] if len(workspaces.names) == 1 else []
+    listed = [_model(ALL_GRAPHS, 0, "nodius")] if len(workspaces.names) == 1 else []
     for place in await workspaces.all():
         owner = place.person.workspace
         graphs = await place.services.source.list_graphs()
-        found += [_model(f"{GRAPH}{graph.key}", graph.created_time, owner) for graph in graphs]
+        listed += [_model(f"{GRAPH}{graph.key}", graph.created_time, owner) for graph in graphs]
         agents = await place.services.agents.list()
-        found += [
+        listed += [
             _model(f"{AGENT}{agent.id}", agent.created_time, owner)
             for agent in agents
             if "chat" in agent.channels
         ]
-    return JSONResponse({"object": "list", "data": found[:MAX_MODELS]})
+    return JSONResponse({"object": "list", "data": listed[:MAX_MODELS]})
 
 
 @router.get("/models/{model}")
 async def one_model(workspaces: Workspaces, model: str) -> JSONResponse:
     """Returns one model. Raises: ModelNotFound."""
-    found = await find_model(workspaces, model)
-    return JSONResponse(_model(found.name, 0, found.place.person.workspace))
+    asked = await find_model(workspaces, model)
+    return JSONResponse(_model(asked.name, 0, asked.place.person.workspace))
 
 
 def _model(name: str, created_ms: int, owner: str) -> dict[str, Any]:
@@ -347,10 +347,12 @@ class OpenAITurn:
 
     async def _remember(self) -> None:
         """Stores which conversation this answer belongs to, in place of the answer before it."""
-        said = [*dialogue(self.messages), ("assistant", self.text.strip())]
+        messages = [*dialogue(self.messages), ("assistant", self.text.strip())]
         time = self.asked.place.services.threads.clock()
         data = {"threadId": self.answer.thread_id, "time": time}
-        writes = [RecordWrite(kind=KIND, key=self._hash(said), data=data, expected_version=None)]
+        writes = [
+            RecordWrite(kind=KIND, key=self._hash(messages), data=data, expected_version=None)
+        ]
         if (old := self._record) is not None:
             writes.append(
                 RecordWrite(kind=KIND, key=old.key, data=None, expected_version=old.version)

@@ -86,16 +86,18 @@ def joined_page() -> tuple[str, Mapping[str, PageFile]]:
 @lru_cache(maxsize=1)
 def _joined(_: tuple[tuple[str, int], ...]) -> tuple[str, Mapping[str, PageFile]]:
     index = (ROOT / "index.html").read_text(encoding="utf-8")
-    made = joined_scripts()
-    made["page.css"] = "".join(
+    files = joined_scripts()
+    files["page.css"] = "".join(
         (ROOT / name).read_text(encoding="utf-8") for name in _STYLE.findall(index)
     )
-    made["icon.svg"] = (ROOT / "icon.svg").read_text(encoding="utf-8")
-    made |= {f"{code}.json": json.dumps(page_texts(code), ensure_ascii=False) for code in LANGUAGES}
-    build = hashlib.sha256("\0".join(made.values()).encode()).hexdigest()[:16]
-    made |= {f"{code}.html": _index(index, code, f"/web/built/{build}") for code in LANGUAGES}
+    files["icon.svg"] = (ROOT / "icon.svg").read_text(encoding="utf-8")
+    files |= {
+        f"{code}.json": json.dumps(page_texts(code), ensure_ascii=False) for code in LANGUAGES
+    }
+    build = hashlib.sha256("\0".join(files.values()).encode()).hexdigest()[:16]
+    files |= {f"{code}.html": _index(index, code, f"/web/built/{build}") for code in LANGUAGES}
     return build, {
-        name: page_file(content.encode(), Path(name).suffix) for name, content in made.items()
+        name: page_file(content.encode(), Path(name).suffix) for name, content in files.items()
     }
 
 
@@ -141,18 +143,18 @@ def joined_scripts(
     ]:
         _collect(root, left[0], LATER, home, parts[LATER], ())
     first = next(iter(files))
-    made: dict[str, str] = {}
+    scripts: dict[str, str] = {}
     for file, modules in parts.items():
         head = "const $m = {};\n" if file == first else f'import {{ $m }} from "./{first}";\n'
         needed = {home[name] for module in modules for name in _imported(root, module)} - {
             file,
             first,
         }
-        head += "".join(f'import "./{other}";\n' for other in made if other in needed)
-        made[file] = (
+        head += "".join(f'import "./{other}";\n' for other in scripts if other in needed)
+        scripts[file] = (
             head + "".join(_function(root, module, home) for module in modules) + "export { $m };\n"
         )
-    return made
+    return scripts
 
 
 def _collect(

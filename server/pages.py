@@ -76,10 +76,10 @@ def asset(request: Request, name: str) -> Response:
 @router.api_route("/messages/{name}", methods=["GET", "HEAD"])
 def messages(request: Request, name: str) -> Response:
     """Returns the page's texts in one language, as `en.json`."""
-    found = joined_page()[1].get(name)
-    if found is None or not name.endswith(".json"):
+    file = joined_page()[1].get(name)
+    if file is None or not name.endswith(".json"):
         raise HTTPException(404)
-    return file_answer(request, found)
+    return file_answer(request, file)
 
 
 def _file(request: Request, name: str) -> Response:

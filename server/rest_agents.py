@@ -127,9 +127,9 @@ IfMatch = Annotated[
 @router.get("/agents", **EXCLUDE_NONE)
 async def agents(workspaces: Workspaces) -> AgentSummaryList:
     """Lists the agents of the caller's workspaces, with state and health, by id."""
-    found = await workspaces.each(lambda place: place.services.agents.list())
+    summaries = await workspaces.each(lambda place: place.services.agents.list())
     lists = await workspaces.each(lambda place: place.services.agents.lists.reports())
-    return AgentSummaryList(agents=found, lists=lists)
+    return AgentSummaryList(agents=summaries, lists=lists)
 
 
 @router.get("/agents/schema")
@@ -146,10 +146,12 @@ async def check(workspaces: Workspaces, body: DocumentRequest) -> AgentChecked:
     `warnings`.
     """
     place = await workspaces.one()
-    found = await place.services.agents.check(body.document, body.variables, base_url=body.base_url)
-    if found.errors:
-        raise InvalidAgent(errors=found.errors, warnings=found.warnings)
-    return AgentChecked.model_validate(found)
+    checked = await place.services.agents.check(
+        body.document, body.variables, base_url=body.base_url
+    )
+    if checked.errors:
+        raise InvalidAgent(errors=checked.errors, warnings=checked.warnings)
+    return AgentChecked.model_validate(checked)
 
 
 @router.get("/agents/{agent_id}", **EXCLUDE_NONE)
@@ -236,7 +238,7 @@ async def try_one(workspaces: Workspaces, agent_id: Id, name: Id, body: TryReque
     admins.
     """
     place, _ = await workspaces.of_agent(agent_id)
-    found = await try_tool(
+    result = await try_tool(
         place.services.agents,
         agent_id,
         name,
@@ -246,7 +248,7 @@ async def try_one(workspaces: Workspaces, agent_id: Id, name: Id, body: TryReque
         version=body.version,
         sends=not body.dry_run,
     )
-    return TryAnswer.model_validate(found)
+    return TryAnswer.model_validate(result)
 
 
 @router.get("/deliveries", **EXCLUDE_NONE, **REVIEWERS)
@@ -258,12 +260,12 @@ async def deliveries(
     limit: Limit = 100,
 ) -> DeliveryList:
     """Lists deliveries to the APIs of agents, the next due ones first. For reviewers."""
-    found = await workspaces.each(
+    listed = await workspaces.each(
         lambda place: place.services.life.deliveries.list(
             agent_id=agent_id, call_id=call_id, status=status, limit=limit
         )
     )
-    return DeliveryList(deliveries=list(map(DeliveryDocument.model_validate, found[:limit])))
+    return DeliveryList(deliveries=list(map(DeliveryDocument.model_validate, listed[:limit])))
 
 
 @router.post("/deliveries/{delivery_id}/retry", **EXCLUDE_NONE, **ADMINS)

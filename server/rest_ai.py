@@ -173,8 +173,8 @@ def decided_alike(approval: Approval, asked: ResumeRequest | AiResume | Decision
         return False
     if not asked.approved or asked.edited_action is None or approval.status != "applied":
         return True
-    taken = approval.decision.action if approval.decision else None
-    applied = to_document(approval.action if taken is None else taken)
+    edited = approval.decision.action if approval.decision else None
+    applied = to_document(approval.action if edited is None else edited)
     given = asked.edited_action.get("payload")
     return isinstance(given, dict) and given.items() <= applied["payload"].items()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
@@ -198,9 +198,9 @@ async def standing(
     ):  # the editor's: not proposed here yet
         with suppress(ThreadBusy):
             turn = (await place.agent.propose_waiting(thread.key, place.person)).turn
-    known = set(turn.open.values())
-    found = await place.services.approvals.list(thread_id=thread.key, by=place.person)
-    waiting = [approval for approval in found if approval.id in known and approval.is_open]
+    open_ids = set(turn.open.values())
+    approvals = await place.services.approvals.list(thread_id=thread.key, by=place.person)
+    waiting = [approval for approval in approvals if approval.id in open_ids and approval.is_open]
     waiting.sort(key=lambda approval: (approval.created, approval.id))
     if not waiting:
         return None
@@ -273,5 +273,5 @@ async def preview(
     """
     place = await workspaces.of_graph(body.graph_key)
     blocks = place.agent.blocks
-    found = await blocks.preview(place.graph.key, body.blocks, place.person.role, language)
-    return PreviewAnswer(blocks=found, budget=blocks.budget)
+    summaries = await blocks.preview(place.graph.key, body.blocks, place.person.role, language)
+    return PreviewAnswer(blocks=summaries, budget=blocks.budget)

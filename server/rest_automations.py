@@ -56,12 +56,12 @@ async def automations(
     """Lists automations by graph and name: when each runs next, how it ended last, what waits and
     its cost.
     """
-    found = await workspaces.each(
+    answers = await workspaces.each(
         lambda place: place.automations.list(
             place.person, graph_key=graph_key, limit=limit, language=language
         )
     )
-    return AutomationList(automations=found[:limit])
+    return AutomationList(automations=answers[:limit])
 
 
 @router.get("/automations/{automation_id}", **EXCLUDE_NONE)
@@ -70,8 +70,8 @@ async def automation(
 ) -> AutomationDetail:
     """Returns an automation with its message and its next five times."""
     place, view = await workspaces.of_automation(automation_id, language)
-    said = to_stored(await place.automations.messages(automation_id, place.person))
-    return AutomationDetail(**dict(view), messages=said)
+    messages = to_stored(await place.automations.messages(automation_id, place.person))
+    return AutomationDetail(**dict(view), messages=messages)
 
 
 @router.post("/automations/{automation_id}", **EXCLUDE_NONE)
@@ -148,8 +148,8 @@ async def sessions(
 ) -> RunList:
     """Lists the runs of an automation, newest first. For its owner, reviewers and admins."""
     place, _ = await workspaces.of_automation(automation_id, language)
-    found = await place.automations.runs(automation_id, place.person, limit=limit)
-    return RunList(sessions=list(map(run_summary, found)))
+    runs = await place.automations.runs(automation_id, place.person, limit=limit)
+    return RunList(sessions=list(map(run_summary, runs)))
 
 
 class TemplateList(AnswerBody):

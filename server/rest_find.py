@@ -74,19 +74,19 @@ async def search(
     """Searches all graphs of the caller's workspaces, by words and meaning. The best graphs are
     first.
     """
-    found: list[GraphFound] = []
+    graphs_found: list[GraphFound] = []
     for place in await workspaces.all():
         for graph in await place.services.search_all(q, limit=limit, hits=HITS):
             hits = [NodeHit.of(hit) for hit in graph.hits]
             workspace = place.person.workspace
             score = graph.score
-            found.append(
+            graphs_found.append(
                 GraphFound(
                     key=graph.key, name=graph.name, workspace=workspace, score=score, hits=hits
                 )
             )
-    found.sort(key=lambda graph: (-graph.score, graph.key))
-    return GraphsFound(graphs=found[:limit])
+    graphs_found.sort(key=lambda graph: (-graph.score, graph.key))
+    return GraphsFound(graphs=graphs_found[:limit])
 
 
 class NodeDocument(NodeHit):
@@ -130,33 +130,33 @@ async def retrieval(
     """
     retriever = place.services.retriever
     options = place.services.context_options
-    found = await retriever.retrieve(
+    retrieved = await retriever.retrieve(
         place.graph.key, q, replace(retriever.options, max_nodes=limit)
     )
     shown = replace(options, budget_tokens=budget, language=language)
     context = (
-        await context_for(place.services.source, found, shown)
+        await context_for(place.services.source, retrieved, shown)
         if budget
         else Context(text="", tokens=0)
     )
-    return await run_limited(_answer, found, shown, context)
+    return await run_limited(_answer, retrieved, shown, context)
 
 
-def _answer(found: Retrieval, options: ContextOptions, context: Context) -> RetrievalAnswer:
+def _answer(retrieved: Retrieval, options: ContextOptions, context: Context) -> RetrievalAnswer:
     documents: list[NodeDocument] = []
-    for scored in found.nodes:
-        config = found.configs.get(scored.node.type)
+    for scored in retrieved.nodes:
+        config = retrieved.configs.get(scored.node.type)
         row = node_row(
             scored,
             config,
-            found.graph,
+            retrieved.graph,
             truncate_process=options.truncate_process,
             truncate_data=options.truncate_data,
         )
         text = compact_json(without_empty({**row, "why": None}))
         hit = NodeHit.of(scored).model_dump()
         documents.append(NodeDocument(**hit, text=text, weak=scored.weak))
-    notes = list(found.notes)
+    notes = list(retrieved.notes)
     return RetrievalAnswer(
         documents=documents, context=context.text, tokens=context.tokens, notes=notes
     )
@@ -217,7 +217,7 @@ async def _in(
         place.services.threads.list(person, limit=MAX_READ),
         place.services.approvals.list(limit=MAX_READ, by=person),
     )
-    found = [
+    hits = [
         FindHit(kind="graph", key=graph.key, label=graph.name, detail=_cut(graph.description or ""))
         for graph in graphs
         if _holds(f"{graph.name} {graph.description or ''}", words)
@@ -226,7 +226,7 @@ async def _in(
     for name in [name for name in dict.fromkeys(names) if name in wide.nodes][:limit]:
         one = wide.nodes[name]
         label = node_label(one.node)
-        found.append(
+        hits.append(
             FindHit(
                 kind="node",
                 key=one.node.key,
@@ -240,7 +240,7 @@ async def _in(
         said = [hit for thread in threads if (hit := _thread(thread, words))]
         return said + list(_proposals(approvals, words, language))
 
-    return found + await run_limited(read)
+    return hits + await run_limited(read)
 
 
 def _thread(thread: Thread, words: list[str]) -> FindHit | None:

@@ -72,7 +72,7 @@ class GraphList(AnswerBody):
 @router.get("", **EXCLUDE_NONE)
 async def graphs(workspaces: Workspaces) -> GraphList:
     """Lists the graphs of the caller's workspaces."""
-    found: list[GraphSummary] = []
+    summaries: list[GraphSummary] = []
     for place in await workspaces.all():
         waiting = Counter(
             approval.graph_key for approval in await place.services.approvals.waiting()
@@ -82,8 +82,10 @@ async def graphs(workspaces: Workspaces) -> GraphList:
                 summary = await _summary(place, graph)
             except GraphNotFound:  # deleted meanwhile
                 continue
-            found.append(GraphSummary.model_validate({**summary, "waiting": waiting[graph.key]}))
-    return GraphList(graphs=found)
+            summaries.append(
+                GraphSummary.model_validate({**summary, "waiting": waiting[graph.key]})
+            )
+    return GraphList(graphs=summaries)
 
 
 async def _summary(place: WorkspaceContext, graph: Graph) -> dict[str, Any]:
@@ -206,8 +208,10 @@ class FirstQuestions(AnswerBody):
 @router.get("/{graph_key}/suggestions")
 async def suggestions(place: NamedGraph, language: InLanguage) -> FirstQuestions:
     """Returns a summary of a graph and first questions about it, made without a model."""
-    made = await suggest(place.services.source, place.graph, language)
-    return FirstQuestions(summary=made.summary, questions=list(made.questions), language=language)
+    suggested = await suggest(place.services.source, place.graph, language)
+    return FirstQuestions(
+        summary=suggested.summary, questions=list(suggested.questions), language=language
+    )
 
 
 class NodeMeaning(AnswerBody):
@@ -314,10 +318,10 @@ async def export(
     name = f"attachment; filename*=UTF-8''{quote(place.graph.key, safe='')}.json"
     headers = {"Content-Disposition": name}
     if form != "nodius":
-        made = await export_file(place.services.approvals, place.graph.key, form)
-        headers["X-Left-Out"] = str(len(made.report.notices))
+        exported = await export_file(place.services.approvals, place.graph.key, form)
+        headers["X-Left-Out"] = str(len(exported.report.notices))
         return Response(
-            await run_limited(made.text), media_type="application/json", headers=headers
+            await run_limited(exported.text), media_type="application/json", headers=headers
         )
 
     def steps(content: GraphPages, _: int) -> AsyncIterator[Step]:
@@ -351,12 +355,14 @@ async def copy(place: NamedGraph, body: CopyRequest, language: InLanguage) -> Re
 
     Refused (422) where the graph was never a file of that tool and has nodes of other types.
     """
-    made = await export_file(
+    exported = await export_file(
         place.services.approvals, place.graph.key, body.format, only=body.nodes
     )
 
     def answer() -> bytes:
-        return orjson.dumps({"text": made.text().decode(), "remarks": made.report.lines(language)})
+        return orjson.dumps(
+            {"text": exported.text().decode(), "remarks": exported.report.lines(language)}
+        )
 
     return Response(await run_limited(answer), media_type="application/json")
 
@@ -389,7 +395,7 @@ async def paste(place: NamedGraph, body: PasteRequest, language: InLanguage) -> 
 
     Nodes and edges are not stored: an editor adds them. Node types that the workspace lacks are.
     """
-    made = await pasted(
+    pasted_nodes = await pasted(
         place.services.source,
         place.graph,
         body.text,
@@ -399,9 +405,13 @@ async def paste(place: NamedGraph, body: PasteRequest, language: InLanguage) -> 
     )
 
     def answer() -> bytes:
-        parts = {"nodes": made.nodes, "edges": made.edges, "types": made.types}
+        parts = {
+            "nodes": pasted_nodes.nodes,
+            "edges": pasted_nodes.edges,
+            "types": pasted_nodes.types,
+        }
         documents = {name: [json_document(one) for one in part] for name, part in parts.items()}
-        return b"".join(pieces({**documents, "remarks": made.remarks}))
+        return b"".join(pieces({**documents, "remarks": pasted_nodes.remarks}))
 
     return Response(await run_limited(answer), media_type="application/json")
 

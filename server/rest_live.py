@@ -69,12 +69,18 @@ def _type(config: NodeTypeConfig) -> dict[str, Any]:
     """Returns the shown fields of a type, without the page that it draws, which can be large."""
     document = config.to_document()
     shown = {name: document[name] for name in _SHOWN if document.get(name) is not None}
-    made = {
+    of_nodes = {
         name: document["node"][name] for name in ("handles", "size") if name in document["node"]
     }
     origin = as_dict(document.get("origin")) or {}
     family = origin.get("format")
-    return {**shown, **made, "type": config.type, "process": config.node.process, "family": family}
+    return {
+        **shown,
+        **of_nodes,
+        "type": config.type,
+        "process": config.node.process,
+        "family": family,
+    }
 
 
 class GraphEditor(AnswerBody):

@@ -60,10 +60,10 @@ class PeopleNames(AnswerBody):
 @router.get("/people")
 async def people(workspaces: Workspaces) -> PeopleNames:
     """Returns the names of people who were seen lately; people without a name are left out."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for place in await workspaces.all():
-        found |= await place.workspace.worker.runner.members.names()
-    return PeopleNames(names=found)
+        names |= await place.workspace.worker.runner.members.names()
+    return PeopleNames(names=names)
 
 
 @router.get("/usage")
@@ -80,14 +80,14 @@ async def usage(
 
     An admin also gets what each person used, and with `by` what the calls of each group did.
     """
-    found = [(place.services, place.person) for place in await workspaces.all()]
+    places = [(place.services, place.person) for place in await workspaces.all()]
     if by is not None:
         workspaces.identity.require("admin")
-    report = await usage_report(found, graph_key=graph_key)
+    report = await usage_report(places, graph_key=graph_key)
     return (
         report
         if by is None
-        else report.model_copy(update={"groups": await usage_by(found, by, days)})
+        else report.model_copy(update={"groups": await usage_by(places, by, days)})
     )
 
 
@@ -118,5 +118,5 @@ async def tool_calls(request: Request, workspaces: Workspaces) -> ToolCallList:
     """Returns the last calls of tools by models in this server's process, newest
     first. For admins.
     """
-    found = state_of(request).backend.shared.call_log.of(workspaces.names)
-    return ToolCallList(calls=[ToolCallRecord.model_validate(call) for call in found])
+    calls = state_of(request).backend.shared.call_log.of(workspaces.names)
+    return ToolCallList(calls=[ToolCallRecord.model_validate(call) for call in calls])

@@ -79,7 +79,7 @@ async def approvals(
     """Lists proposed changes: what waits for a decision first, then what was
     decided, newest first.
     """
-    found: list[tuple[WorkspaceContext, Approval]] = []
+    listed_with_place: list[tuple[WorkspaceContext, Approval]] = []
     for place in await workspaces.all():
         listed = await place.services.approvals.list(
             graph_key=graph_key,
@@ -90,11 +90,11 @@ async def approvals(
             limit=limit,
             by=place.person,
         )
-        found += [(place, approval) for approval in listed]
-    found.sort(key=lambda one: (not one[1].is_open, -one[1].created, one[1].id))
+        listed_with_place += [(place, approval) for approval in listed]
+    listed_with_place.sort(key=lambda one: (not one[1].is_open, -one[1].created, one[1].id))
 
     def answer() -> ApprovalList:
-        shown = found[:limit]
+        shown = listed_with_place[:limit]
         conflicts = conflicts_of(approval for _, approval in shown if approval.is_open)
         listing = ApprovalListing(language)
         return ApprovalList(
@@ -143,8 +143,8 @@ class NotDecided(AnswerBody):
 
 
 def _refused(approval_id: str, exc: Exception, language: Language) -> NotDecided:
-    said = error_response(exc, language)
-    return NotDecided(id=approval_id, code=said.code, message=said.message)
+    answer = error_response(exc, language)
+    return NotDecided(id=approval_id, code=answer.code, message=answer.message)
 
 
 class Decisions(AnswerBody):
@@ -170,14 +170,14 @@ async def decide_all(
     refused: list[NotDecided] = []
     failures: list[Exception] = []
     for place, approvals_ in places.values():
-        for approval_id, found in await place.services.approvals.decide_all(
+        for approval_id, outcome in await place.services.approvals.decide_all(
             approvals_, decision, place.person
         ):
-            if isinstance(found, Approval):
-                done.append((place, found))
+            if isinstance(outcome, Approval):
+                done.append((place, outcome))
             else:
-                failures.append(found)
-                refused.append(_refused(approval_id, found, language))
+                failures.append(outcome)
+                refused.append(_refused(approval_id, outcome, language))
     if not done and failures and all(isinstance(one, NotAllowed) for one in failures):
         raise failures[0]
 
@@ -300,12 +300,12 @@ async def audit(
     workspaces: Workspaces, graph_key: GraphKey = None, limit: Limit = 100
 ) -> AuditList:
     """Returns who asked for what, who decided and what changed, newest first. For reviewers."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for place in await workspaces.all():
         entries = await place.services.approvals.audit.entries(graph_key=graph_key, limit=limit)
-        found += [{**entry.to_document(), "workspace": place.person.workspace} for entry in entries]
-    found.sort(key=lambda entry: (-int(entry["at"]), -int(entry["sequence"])))
-    return AuditList(entries=found[:limit])
+        rows += [{**entry.to_document(), "workspace": place.person.workspace} for entry in entries]
+    rows.sort(key=lambda entry: (-int(entry["at"]), -int(entry["sequence"])))
+    return AuditList(entries=rows[:limit])
 
 
 class AuditVerdict(AnswerBody):
@@ -327,11 +327,11 @@ async def verify(
     added. For reviewers.
     """
     place = await workspaces.one()
-    found = await place.services.approvals.audit.verify(noted=head)
+    verdict = await place.services.approvals.audit.verify(noted=head)
     return AuditVerdict(
         workspace=place.person.workspace,
-        sound=found.is_sound,
-        entries=found.entries,
-        head=found.head,
-        faults=list(found.faults),
+        sound=verdict.is_sound,
+        entries=verdict.entries,
+        head=verdict.head,
+        faults=list(verdict.faults),
     )

@@ -267,7 +267,7 @@ async def _propose(
     now = await present(source, None, key)
     name = text("history_state", language, time=place.services.history.iso(past.at))
     action = await run_limited(as_action, now.state, past.state, nodes, name)
-    made = await place.services.approvals.propose(
+    proposed = await place.services.approvals.propose(
         action,
         Asked(
             graph_key=key,
@@ -277,7 +277,7 @@ async def _propose(
             reason=name,
         ),
     )
-    return await asyncio.to_thread(approval_document, place, made, language)
+    return await asyncio.to_thread(approval_document, place, proposed, language)
 
 
 async def _past(request: Request, place: GraphContext, at: int) -> PastGraph:

@@ -60,12 +60,12 @@ async def sessions(
     limit: Limit = 100,
 ) -> RunList:
     """Lists runs, newest first: the caller's own; for reviewers and admins, all."""
-    found = await workspaces.each(
+    threads = await workspaces.each(
         lambda place: place.automations.sessions.list(
             place.person, graph_key=graph_key, phase=phase, is_open=is_open, limit=limit
         )
     )
-    runs = list(map(run_summary, found))
+    runs = list(map(run_summary, threads))
     runs.sort(key=lambda run: run.scheduled_time, reverse=True)
     return RunList(sessions=runs[:limit])
 
@@ -155,19 +155,19 @@ async def chat(workspaces: Workspaces, session_id: Id) -> ChatCopy:
 async def session(workspaces: Workspaces, session_id: Id) -> RunDetail:
     """Returns a run: its phase, what it waits for, its counts, report and messages."""
     _, thread = await workspaces.of_session(session_id)
-    said, notes = said_and_notes(thread)
-    return RunDetail(**dict(run_summary(thread)), messages=said, notes=notes)
+    messages, notes = said_and_notes(thread)
+    return RunDetail(**dict(run_summary(thread)), messages=messages, notes=notes)
 
 
 def said_and_notes(thread: Thread) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Returns the messages in OpenAI's form, and the notes of the service, each `after` a number of
     messages.
     """
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
     for message in thread.conversation_history:
         if is_note(message):
-            notes.append({**message, "after": len(said)})
+            notes.append({**message, "after": len(messages)})
         else:
-            said.append(shown(message))
-    return said, notes
+            messages.append(shown(message))
+    return messages, notes

@@ -292,8 +292,8 @@ class WebhookList(AnswerBody):
 async def webhooks(request: Request, caller: Caller, limit: Limit = 100) -> WebhookList:
     """Lists the sent and waiting requests of the caller's workspaces, the latest first."""
     hooks = state_of(request).monitoring.webhooks
-    found = await hooks.stored(caller.workspaces, limit=limit)
-    shown = [WebhookDocument.model_validate(one) for one in found]
+    requests = await hooks.stored(caller.workspaces, limit=limit)
+    shown = [WebhookDocument.model_validate(one) for one in requests]
     return WebhookList(enabled=hooks.is_enabled, webhooks=shown)
 
 
@@ -316,5 +316,5 @@ async def retry_all(request: Request, caller: Caller) -> WebhooksRetried:
 @router.post("/webhooks/{webhook_id}/retry", **EXCLUDE_NONE)
 async def retry(request: Request, caller: Caller, webhook_id: Id) -> WebhookDocument:
     """Retries at once one request that was refused, given up or waits."""
-    found = await state_of(request).monitoring.webhooks.retry(webhook_id, caller.workspaces)
-    return WebhookDocument.model_validate(found)
+    retried = await state_of(request).monitoring.webhooks.retry(webhook_id, caller.workspaces)
+    return WebhookDocument.model_validate(retried)

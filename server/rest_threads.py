@@ -111,15 +111,15 @@ class ThreadList(AnswerBody):
 @router.post("/threads")
 async def threads(workspaces: Workspaces, body: ThreadsRequest) -> ThreadList:
     """Lists the caller's own conversations, newest first."""
-    found: list[Thread] = []
+    listed: list[Thread] = []
     for place in await workspaces.all():
         stored = await place.services.threads.list(
             place.person, graph_key=body.graph_key, context_type=body.context_type, limit=body.limit
         )
-        found += [await place.effective_status(thread) for thread in stored]
-    found.sort(key=lambda thread: thread.last_updated_time, reverse=True)
+        listed += [await place.effective_status(thread) for thread in stored]
+    listed.sort(key=lambda thread: thread.last_updated_time, reverse=True)
     return ThreadList(
-        threads=[ThreadSummary.model_validate(t.summary()) for t in found[: body.limit]]
+        threads=[ThreadSummary.model_validate(t.summary()) for t in listed[: body.limit]]
     )
 
 
@@ -157,10 +157,10 @@ async def messages(
     """Returns a conversation with what it waits for."""
     place, thread = await workspaces.of_thread(thread_id)
     thread = await place.effective_status(thread)
-    said, notes = said_and_notes(thread)
+    history, notes = said_and_notes(thread)
     return ThreadMessages(
         thread_id=thread.key,
-        conversation_history=said,
+        conversation_history=history,
         notes=notes,
         pending_interrupt=await _pending(
             place, thread, language, asks=QUESTIONS in (features or ())
@@ -299,9 +299,9 @@ async def export(
 def _markdown(thread: Thread) -> str:
     parts = [f"# {thread.title or thread.key}"]
     for message in thread.conversation_history:
-        said = cast(dict[str, Any], message if isinstance(message, dict) else {})
-        head = _SAID_BY.get(str(said.get("role")))
-        content = said.get("content")
+        document = cast(dict[str, Any], message if isinstance(message, dict) else {})
+        head = _SAID_BY.get(str(document.get("role")))
+        content = document.get("content")
         if head and isinstance(content, str) and content.strip():
             parts += [head.format(who=thread.user_id), content]
     return "\n\n".join(parts) + "\n"

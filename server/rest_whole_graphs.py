@@ -113,8 +113,10 @@ async def delete(place: NamedGraph) -> deleted.DeletedGraph:
 @router.get("/deleted-graphs")
 async def list_deleted(workspaces: Workspaces) -> DeletedGraphs:
     """Lists the deleted graphs that can be restored, the latest first."""
-    found = await workspaces.each(lambda place: deleted.deleted_graphs(place.services.approvals))
-    return DeletedGraphs(graphs=sorted(found, key=lambda one: -one.deleted_time))
+    deleted_graphs = await workspaces.each(
+        lambda place: deleted.deleted_graphs(place.services.approvals)
+    )
+    return DeletedGraphs(graphs=sorted(deleted_graphs, key=lambda one: -one.deleted_time))
 
 
 @router.post("/graphs/{graph_key}/restore", **EDITORS)
@@ -155,8 +157,8 @@ async def thumbnails(
         for place in await workspaces.all()
         for graph in await place.services.source.list_graphs()
     ]
-    graphs.sort(key=lambda found: -found[1].last_updated_time)
-    drawn = await asyncio.gather(*(_thumbnail(*found) for found in graphs[:limit]))
+    graphs.sort(key=lambda listed: -listed[1].last_updated_time)
+    drawn = await asyncio.gather(*(_thumbnail(*listed) for listed in graphs[:limit]))
     return Thumbnails(thumbnails=[one for one in drawn if one is not None])
 
 

@@ -61,14 +61,14 @@ async def uses(
     file or model. An address also finds those below it: `api.example.com/v1`.
     """
     entries = entries_for(value, kind)
-    found: list[NodeUse] = []
+    nodes: list[NodeUse] = []
     for place in await workspaces.all():
         users = await place.services.source.find_users(entries, limit=limit + 1)
         titles = {one.graph_key: one.graph_name for one in users}
         for row in use_rows(users, frozenset(entries)):
             named = {**row, "key": row["_key"], "graphName": titles[row["graph"]]}
-            found.append(NodeUse.model_validate(named))
-    return Uses(uses=found[:limit], more=len(found) > limit)
+            nodes.append(NodeUse.model_validate(named))
+    return Uses(uses=nodes[:limit], more=len(nodes) > limit)
 
 
 class NodeValue(AnswerBody):
@@ -146,9 +146,9 @@ def _document(place: WorkspaceContext, codemod: Codemod, language: Language) -> 
     parts: list[CodemodPart] = []
     listing = ApprovalListing(language)
     for part in codemod.parts:
-        said = error_response(part.refused, language) if part.refused else None
+        answer = error_response(part.refused, language) if part.refused else None
         shown = listing.document(place, part.approval) if part.approval else None
-        more: dict[str, Any] = {"error": said.code, "message": said.message} if said else {}
+        more: dict[str, Any] = {"error": answer.code, "message": answer.message} if answer else {}
         parts.append(CodemodPart(graph_key=part.graph_key, approval=shown, **more))
     return CodemodDocument(codemod_id=codemod.id, parts=parts)
 
@@ -168,8 +168,8 @@ async def propose(
 @router.get("/codemods/{codemod_id}", **EXCLUDE_NONE)
 async def codemod(named: NamedCodemod, language: InLanguage) -> CodemodDocument:
     """Returns a replacement over many graphs, with each graph's proposal as it stands."""
-    place, found = named
-    return _document(place, found, language)
+    place, replacement = named
+    return _document(place, replacement, language)
 
 
 class CodemodDecision(CodemodGraphs):
@@ -184,9 +184,9 @@ async def decide(
     """Decides the waiting parts, each by itself. Called again, it continues with the remaining
     ones.
     """
-    place, found = named
+    place, replacement = named
     decision = Approve(body.feedback) if body.verdict == "approve" else Reject(body.feedback)
-    done = await place.services.codemods.decide(found.id, decision, place.person, body.graphs)
+    done = await place.services.codemods.decide(replacement.id, decision, place.person, body.graphs)
     return _document(place, done, language)
 
 
@@ -195,6 +195,6 @@ async def undo(named: NamedCodemod, language: InLanguage, body: CodemodGraphs) -
     """Undoes the applied parts: in all graphs, or in some. A graph that was changed since is
     reported.
     """
-    place, found = named
-    done = await place.services.codemods.undo(found.id, place.person, body.graphs)
+    place, replacement = named
+    done = await place.services.codemods.undo(replacement.id, place.person, body.graphs)
     return _document(place, done, language)

@@ -51,10 +51,10 @@ class ReviewChange:
         """Returns the number of undecided proposals of each graph, only those of askers that
         `counted` accepts where it is given.
         """
-        found = Counter[str]()
+        counts = Counter[str]()
         for (graph_key, asker), count in self.waiting.items():
-            found[graph_key] += count if counted is None or counted(asker) else 0
-        return {key: count for key, count in found.items() if count}
+            counts[graph_key] += count if counted is None or counted(asker) else 0
+        return {key: count for key, count in counts.items() if count}
 
 
 NextChange = Callable[[], Awaitable[ReviewChange]]
@@ -86,10 +86,10 @@ class ReviewFeed(StoreWatch):
                 changed = self._changed
                 new = [change for change in self._log if change.number > seen]
                 if new:
-                    found = new[0] if seen >= 0 else replace(new[-1], decided=(), changed=())
-                    is_next = found.number == seen + 1 and seen >= 0
-                    seen = found.number
-                    return found if is_next else replace(found, is_complete=False)
+                    change = new[0] if seen >= 0 else replace(new[-1], decided=(), changed=())
+                    is_next = change.number == seen + 1 and seen >= 0
+                    seen = change.number
+                    return change if is_next else replace(change, is_complete=False)
                 await changed.wait()
 
         with self.watching():
@@ -108,9 +108,9 @@ class ReviewFeed(StoreWatch):
         self._is_unsettled = stamp != earlier
         entries: list[Entry] = []
         if earlier is not None and stamp[0] > earlier[0]:
-            found = await self._approvals.audit.entries(limit=min(DECIDED, stamp[0] - earlier[0]))
+            latest = await self._approvals.audit.entries(limit=min(DECIDED, stamp[0] - earlier[0]))
             entries = [
-                entry for entry in reversed(found) if earlier[0] < entry.sequence <= stamp[0]
+                entry for entry in reversed(latest) if earlier[0] < entry.sequence <= stamp[0]
             ]
         waiting = await self._approvals.waiting()
         conflicts = await asyncio.to_thread(conflicts_of, waiting)

@@ -224,14 +224,14 @@ def _forget(answer: Response) -> None:
 def _failed(request: Request, exc: LocalizedError, back: str) -> HTMLResponse:
     """Returns a page with the error and a link to try again."""
     language = language_of(request)
-    said = error_response(exc, language, getattr(request.state, "request_id", ""))
+    answer = error_response(exc, language, getattr(request.state, "request_id", ""))
     facts = {
         name: text(name, language) for name in ("sign_in_failed", "sign_in_again", "sign_in_page")
     }
     again = f"/auth/login?next={quote('/#' + _fragment(back), safe='')}"
-    given = {**facts, "language": language, "message": said.message, "again": again}
+    given = {**facts, "language": language, "message": answer.message, "again": again}
     page = FAILED.substitute({name: html.escape(value) for name, value in given.items()})
-    return HTMLResponse(page, said.status, {**HEADERS, "Cache-Control": "no-store"})
+    return HTMLResponse(page, answer.status, {**HEADERS, "Cache-Control": "no-store"})
 
 
 T = TypeVar("T")

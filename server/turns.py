@@ -242,9 +242,9 @@ class RunningTurns:
 
 def stop(turns: Iterable[ActiveTurn]) -> bool:
     """Stops turns as a person does. Returns False if all had ended."""
-    found = [turn for turn in turns if not turn.ended]
-    for turn in found:
+    running = [turn for turn in turns if not turn.ended]
+    for turn in running:
         if not turn.interrupted and turn.task is not None and turn.started:
             turn.task.cancel()  # one that has not started sees by itself that it is not wanted
         turn.interrupted = True
-    return bool(found)
+    return bool(running)

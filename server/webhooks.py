@@ -298,17 +298,17 @@ class Webhooks:
         """Returns the requests of these workspaces with their ids, the latest first. Raises:
         SourceError.
         """
-        found: list[Record] = []
+        records: list[Record] = []
         for workspace in workspaces:
-            found += await self._queue.records.query(
+            records += await self._queue.records.query(
                 KIND,
                 {"inWorkspace": workspace},
                 order_by="createdTime",
                 descending=True,
                 limit=limit,
             )
-        found.sort(key=lambda record: record.data["createdTime"], reverse=True)
-        return [_shown(record) for record in found[:limit]]
+        records.sort(key=lambda record: record.data["createdTime"], reverse=True)
+        return [_shown(record) for record in records[:limit]]
 
     async def retry(self, key: str, workspaces: Sequence[str]) -> dict[str, Any]:
         """Retries a request at once, for a day again. Raises: WebhookNotFound, WebhookBusy,
@@ -332,10 +332,10 @@ class Webhooks:
         """
         count = 0
         for workspace in workspaces:
-            found = await self._queue.records.query(
+            records = await self._queue.records.query(
                 KIND, {"inWorkspace": workspace}, limit=MAX_RETRIED
             )
-            for record in found:
+            for record in records:
                 if record.data["status"] != "done" and await self._queue.retry(record) is not None:
                     count += 1
         if count and self._url is not None:

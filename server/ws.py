@@ -257,11 +257,11 @@ class Connection:
         if isinstance(message, ws_messages.AiInterrupt):
             thread_id = message.thread_id
             if thread_id:
-                found = self._state.activity.turns.interrupt(identity, thread_id)
-                found = found or await self._stopped_elsewhere(identity, thread_id)
+                was_stopped = self._state.activity.turns.interrupt(identity, thread_id)
+                was_stopped = was_stopped or await self._stopped_elsewhere(identity, thread_id)
             else:
-                found = self._conversations.interrupt_asked(message.id)
-            if not found:
+                was_stopped = self._conversations.interrupt_asked(message.id)
+            if not was_stopped:
                 text = self._say("no_turn_to_stop")
                 await self._outbox.put(error_message(message.id, "not_found", text))
             return
@@ -293,9 +293,9 @@ class Connection:
         match message:
             case ws_messages.AiWatch():
                 first = {"type": "ai:watching"}
-                found = await places.all()
+                watched = await places.all()
                 sources = [
-                    review_messages(place, message, sign_in, self._language) for place in found
+                    review_messages(place, message, sign_in, self._language) for place in watched
                 ]
             case ws_messages.AiSessions():
                 first = {"type": "ai:sessions"}
@@ -370,9 +370,9 @@ class Connection:
 
     async def _refused(self, exc: ServerError, message_id: float | None = None) -> int:
         """Answers that a sign-in is refused. Returns the code to close with."""
-        found = error_response(exc, self._language)
-        await self._outbox.put(auth_result(message_id, error=found.message))
-        if found.retryable:
+        answer = error_response(exc, self._language)
+        await self._outbox.put(auth_result(message_id, error=answer.message))
+        if answer.retryable:
             return TRY_AGAIN_LATER
         denied = isinstance(exc, AuthError) and exc.claim == "workspaces"
         return WORKSPACE_DENIED if denied else NOT_AUTHENTICATED

@@ -120,11 +120,11 @@ async def review_messages(
 
 async def _pushed(place: WorkspaceContext, change: ReviewChange, language: Language) -> Message:
     """Returns the approvals that changed, as they are now. `complete`: these are all."""
-    found: list[Approval] = []
+    approvals: list[Approval] = []
     is_complete = change.is_complete and len(change.changed) <= MAX_PUSHED
     for approval_id in change.changed[:MAX_PUSHED]:
         try:
-            found.append(await place.services.approvals.get(approval_id, place.person))
+            approvals.append(await place.services.approvals.get(approval_id, place.person))
         except ApprovalNotFound:
             continue
         except SourceError:
@@ -133,9 +133,9 @@ async def _pushed(place: WorkspaceContext, change: ReviewChange, language: Langu
     def documents() -> tuple[list[Message], bool]:
         shown = list[Message]()
         left = MAX_PUSHED_BYTES
-        for approval in found:
-            made = approval_document(place, approval, language)
-            document = made.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for approval in approvals:
+            answer = approval_document(place, approval, language)
+            document = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
             left -= len(encode(document))
             if left < 0:
                 return shown, False
@@ -183,14 +183,14 @@ async def turn_messages(
     seen = -1
     is_announced = False
     while (identity := sign_in.identity) is not None:
-        found = await turns.next_of(identity, asked.thread_id, seen, look_s)
-        if found is None:
+        following = await turns.next_of(identity, asked.thread_id, seen, look_s)
+        if following is None:
             runs = await _runs_elsewhere(place, asked.thread_id, turns, earlier=is_announced)
             if runs and not is_announced:
                 yield {"type": "ai:follow_turn", **numbered, "here": False}
             is_announced = runs
             continue
-        (seen, turn), is_announced = found, False
+        (seen, turn), is_announced = following, False
         if turn.owner is owner:
             continue
         question = {} if turn.question is None else {"message": turn.question}

@@ -250,8 +250,8 @@ def snapshot(history: Sequence[Any]) -> ag.MessagesSnapshotEvent:
     """Returns the latest messages of a stored conversation, without the notes of the service."""
     latest: list[ag.Message] = []
     room = MAX_MESSAGES
-    said = from_stored(raw for raw in history if not is_note(raw))
-    for number, message in reversed(list(enumerate(said))):
+    messages = from_stored(raw for raw in history if not is_note(raw))
+    for number, message in reversed(list(enumerate(messages))):
         shown = _shown(message, message.id or f"stored_{number}")
         if shown is None:
             continue

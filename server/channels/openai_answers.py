@@ -129,10 +129,10 @@ def question(messages: Sequence[GivenMessage], *, with_history: bool) -> str:
     last = messages[-1].content
     if not with_history:
         return last
-    said = [f"{one.role}: {one.content.strip()}" for one in messages[:-1] if one.content.strip()]
-    if not said:
+    earlier = [f"{one.role}: {one.content.strip()}" for one in messages[:-1] if one.content.strip()]
+    if not earlier:
         return last
-    before = "\n\n".join(said)[-MAX_HISTORY:]
+    before = "\n\n".join(earlier)[-MAX_HISTORY:]
     return f"[Conversation before, as the person's program reports it]\n{before}\n[End]\n\n{last}"
 
 

@@ -84,7 +84,7 @@ def _texts(script: str, language: Language) -> dict[str, Any]:
     keys = set(_KEY.findall(script))
     beginnings = tuple(set(_KEY_BEGINNING.findall(script)))
     return {
-        key: found
-        for key, found in page_texts(language).items()
+        key: value
+        for key, value in page_texts(language).items()
         if key in keys or key.startswith(beginnings)
     }

@@ -49,21 +49,23 @@ def templates() -> list[types.ResourceTemplate]:
 async def listed(places: WorkspaceResolver, cursor: str | None) -> types.ListResourcesResult:
     """Returns a page of the graphs, by name. Raises: MCPError for an invalid cursor."""
     begin = _offset(cursor)
-    found: list[types.Resource] = []
+    resources: list[types.Resource] = []
     for place in await places.all():
         for graph in await place.services.source.list_graphs():
             uri = f"{SCHEME}://graph/{quote(graph.key, safe='')}"
-            said = graph.description or None
-            found.append(types.Resource(name=graph.name, uri=uri, description=said, mime_type=TOON))
-    found.sort(key=lambda one: (one.name, one.uri))
+            description = graph.description or None
+            resources.append(
+                types.Resource(name=graph.name, uri=uri, description=description, mime_type=TOON)
+            )
+    resources.sort(key=lambda one: (one.name, one.uri))
     view = types.Resource(
         name="proposal view", uri=app_resource.URI, mime_type=app_resource.MIME_TYPE,
         description="Shows a proposal's result", _meta=app_resource.resource_meta(),
     )  # fmt: skip
-    found.append(view)
+    resources.append(view)
     following = base64.urlsafe_b64encode(json.dumps({"offset": begin + PAGE}).encode()).decode()
-    rest = following if len(found) > begin + PAGE else None
-    return types.ListResourcesResult(resources=found[begin : begin + PAGE], next_cursor=rest)
+    rest = following if len(resources) > begin + PAGE else None
+    return types.ListResourcesResult(resources=resources[begin : begin + PAGE], next_cursor=rest)
 
 
 async def read(places: WorkspaceResolver, uri: str, language: Language) -> types.ReadResourceResult:
@@ -79,13 +81,13 @@ async def read(places: WorkspaceResolver, uri: str, language: Language) -> types
     if parts.scheme != SCHEME or parts.netloc != "graph" or not keys:
         raise _unknown(uri)
     try:
-        said = await _part(places, keys, language)
+        content = await _part(places, keys, language)
     except GraphNotFound:
         raise _unknown(uri) from None
-    if said is None:
+    if content is None:
         raise _unknown(uri)
     return types.ReadResourceResult(
-        contents=[types.TextResourceContents(uri=uri, mime_type=TOON, text=cut(said, MAX_CHARS))]
+        contents=[types.TextResourceContents(uri=uri, mime_type=TOON, text=cut(content, MAX_CHARS))]
     )
 
 
@@ -109,8 +111,8 @@ async def _part(places: WorkspaceResolver, keys: list[str], language: Language) 
 
 async def _context(place: WorkspaceContext, graph_key: str, question: str) -> str:
     services = place.services
-    found = await services.retriever.retrieve(graph_key, question[:2_000])
-    return (await context_for(services.source, found, services.context_options)).text
+    retrieved = await services.retriever.retrieve(graph_key, question[:2_000])
+    return (await context_for(services.source, retrieved, services.context_options)).text
 
 
 def _unknown(uri: str) -> MCPError:

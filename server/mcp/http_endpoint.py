@@ -27,13 +27,13 @@ class McpEndpoint:
         state: ServerState = request.app.state.server
         identity: Identity | None = getattr(request.state, "identity", None)
         identity = identity or await sign_in(request, bearer_token(request))
-        known = AccessToken(
+        access = AccessToken(
             token="",
             client_id=identity.client.key_id or identity.user_id,
             scopes=[],
             subject=identity.user_id,
         )
-        scope["user"] = AuthenticatedUser(known)
+        scope["user"] = AuthenticatedUser(access)
         sessions = state.activity.mcp_sessions
         if sessions.opens(scope):
             state.limits.messages.spend(identity.user_id)

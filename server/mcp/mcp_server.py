@@ -153,12 +153,12 @@ class McpHandlers:
         if params.request_state is not None:  # it proposed this before, and has shown the link
             name = PROPOSAL_STATUS
             arguments = {"id": params.request_state}
-        found = await answer_call(
+        result = await answer_call(
             places, name, arguments, default_graph=self._default_graph, language=self._language
         )
         await ctx.session.report_progress(1, 1)
-        is_new = name.startswith("propose_") and not found.is_error
-        return await self._with_link(ctx, found) if is_new else found
+        is_new = name.startswith("propose_") and not result.is_error
+        return await self._with_link(ctx, result) if is_new else result
 
     async def _with_link(
         self, ctx: Context, found: types.CallToolResult
@@ -175,14 +175,14 @@ class McpHandlers:
             or has.elicitation.url is None
         ):
             return found
-        said = text("mcp_open_link", self._language, title=facts["title"])
+        message = text("mcp_open_link", self._language, title=facts["title"])
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            shown = types.ElicitRequestURLParams(message=said, url=facts["link"])
+            shown = types.ElicitRequestURLParams(message=message, url=facts["link"])
             asked: dict[str, Any] = {"review": types.ElicitRequest(params=shown)}
             return types.InputRequiredResult(input_requests=asked, request_state=facts["id"])
         with suppress(TimeoutError, MCPError, NoBackChannelError):
             async with asyncio.timeout(LINK_S):
-                await ctx.session.elicit_url(said, facts["link"], facts["id"], ctx.request_id)
+                await ctx.session.elicit_url(message, facts["link"], facts["id"], ctx.request_id)
         return found
 
     async def list_resources(

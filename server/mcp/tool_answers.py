@@ -156,13 +156,13 @@ async def _listed(
     graph = arguments.get(GRAPH_KEY)
     rows: list[dict[str, str]] = []
     for place in await places.all():
-        found = await place.services.approvals.list(
+        approvals = await place.services.approvals.list(
             graph_key=graph if isinstance(graph, str) else None,
             status=status,
             limit=limit,
             by=place.person,
         )
-        rows += [_status(place, one, language) for one in found]
+        rows += [_status(place, one, language) for one in approvals]
     return list_result(rows[:limit], language)
 
 

@@ -39,5 +39,5 @@ class CallListFeed(ChangeFeed):
         ]
 
     async def _again(self, call_ids: Iterable[str]) -> list[Call]:
-        found = [await self._records.get(call_id) for call_id in call_ids]
-        return [call for call in found if call is not None]
+        records = [await self._records.get(call_id) for call_id in call_ids]
+        return [call for call in records if call is not None]

@@ -146,9 +146,9 @@ async def _start(phone: MediaStream) -> StreamStart:
     reader = PhoneMessages()
     async with aclosing(phone.messages()) as messages:
         async for text in messages:
-            found = reader.read(text)
-            if isinstance(found, StreamStart):
-                return found
+            start = reader.read(text)
+            if isinstance(start, StreamStart):
+                return start
     raise PhoneGone
 
 

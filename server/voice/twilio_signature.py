@@ -44,14 +44,14 @@ def spellings(url: str) -> Iterator[str]:
     """Yields the addresses that Twilio may have signed: with and without port; for a WebSocket also
     as `https`, each with and without a slash at the end.
     """
-    found = [url]
+    addresses = [url]
     scheme, colon, rest = url.partition("://")
     if scheme in _SECURE:
         bare = rest.removesuffix("/")
-        found = [
+        addresses = [
             f"{name}{colon}{bare}{end}" for name in (scheme, _SECURE[scheme]) for end in ("", "/")
         ]
-    for one in found:
+    for one in addresses:
         parts = urlsplit(one)
         host = parts.netloc if parts.port is None else parts.netloc.removesuffix(f":{parts.port}")
         # Without a port of its own: the vendor's validator takes 80 for everything but `https`.

@@ -169,8 +169,8 @@ async def _passed_on(
 
 def number_of(given: str) -> str | None:
     """Returns a caller's number in E.164, None if it was withheld or is invalid."""
-    found = given.strip()
-    return found if _E164.fullmatch(found) and found not in WITHHELD else None
+    number = given.strip()
+    return number if _E164.fullmatch(number) and number not in WITHHELD else None
 
 
 async def _signed(request: Request) -> tuple[ServerState, Form]:
