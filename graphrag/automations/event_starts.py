@@ -113,27 +113,37 @@ async def start_by_event(
     for automation in automations:
         if automation.user_id != person.user_id and not person.at_least("admin"):
             continue
-        notes = await asyncio.to_thread(event_note, automation, event, data)
-        supersede = automation.overlap == "supersede"
-        try:
-            run = await service.run(
-                automation.key, person, supersede=supersede, trigger="event", more=notes
-            )
-        except REFUSALS as exc:
-            meaning = describe(exc, language)
-            assert meaning is not None, "all of REFUSALS have a meaning"
-            refused = NotStarted(
-                automation_id=automation.key, code=meaning.code, message=meaning.message
-            )
-            answer.refused.append(refused)
+        outcome = await _start(service, automation, event, data, person, language)
+        if isinstance(outcome, StartedRun):
+            answer.started.append(outcome)
         else:
-            answer.started.append(StartedRun(automation_id=automation.key, session_id=run.key))
+            answer.refused.append(outcome)
     if answer.started or not answer.refused:
-        data = {
-            **claimed.data,
-            "started": [[run.automation_id, run.session_id] for run in answer.started],
-        }
-        await put_over(records, Record(kind=KIND, key=claimed.key, data=data), claimed.version)
+        started = [[run.automation_id, run.session_id] for run in answer.started]
+        record = Record(kind=KIND, key=claimed.key, data={**claimed.data, "started": started})
+        await put_over(records, record, claimed.version)
     else:  # the event may be sent again
         await delete_record(records, claimed)
     return answer
+
+
+async def _start(
+    service: AutomationService,
+    automation: Automation,
+    event: str,
+    data: Any,
+    person: Person,
+    language: Language,
+) -> StartedRun | NotStarted:
+    """Starts one automation of an event. Raises: SourceError."""
+    notes = await asyncio.to_thread(event_note, automation, event, data)
+    supersede = automation.overlap == "supersede"
+    try:
+        run = await service.run(
+            automation.key, person, supersede=supersede, trigger="event", notes=notes
+        )
+    except REFUSALS as exc:
+        meaning = describe(exc, language)
+        assert meaning is not None, "all of REFUSALS have a meaning"
+        return NotStarted(automation_id=automation.key, code=meaning.code, message=meaning.message)
+    return StartedRun(automation_id=automation.key, session_id=run.key)

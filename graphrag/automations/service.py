@@ -315,10 +315,9 @@ class AutomationService:
         *,
         supersede: bool = False,
         trigger: Trigger = "manual",
-        more: Sequence[SystemMessage] = (),
+        notes: Sequence[SystemMessage] = (),
     ) -> Thread:
-        """Begins a run now, or queues it while its graph is busy. `more`: additional messages for
-        the run.
+        """Begins a run now, or queues it while its graph is busy. `notes`: messages for this run.
 
         Raises: AutomationError (paused, another run is open, a daily limit is reached),
         GraphNotFound.
@@ -329,34 +328,40 @@ class AutomationService:
             stored = await self._changeable(automation_id, person)
             check_may_run(stored, now := self.store.clock())
             await self.source.get_graph(stored.graph_key)
-            open_runs = await self.store.sessions({"automationId": automation_id, "open": True})
-            if open_runs and not supersede:
-                first = open_runs[0].thread.key
-                phase = session_of(open_runs[0].thread).phase
-                raise errors.AutomationRefused(
-                    "automation_run_open", session=first, phase=phase.value
-                )
+            open_runs = await self._open_runs(automation_id, supersede=supersede)
             tended = [run for run in open_runs if session_of(run.thread).is_tended]
             if tended and not attempts_left:  # do not stop a run without beginning one
                 break
             for run in tended:  # a process may be executing it
                 await self.sessions.cancel(run.thread)
                 stopped.append(run)
-            begun = None
-            if not tended:
-                begun = await begin_run(
-                    self.approvals,
-                    self.sessions.events,
-                    stored,
-                    now,
-                    [*stopped, *open_runs],
-                    trigger=trigger,
-                    notes=more,
-                )
+            if tended:
+                continue
+            replaced = [*stopped, *open_runs]
+            begun = await begin_run(
+                self.approvals,
+                self.sessions.events,
+                stored,
+                now,
+                replaced,
+                trigger=trigger,
+                notes=notes,
+            )
             if begun is not None:
                 self.on_changed()
                 return begun
         raise errors.AutomationChanged(id=automation_id)
+
+    async def _open_runs(self, automation_id: str, *, supersede: bool) -> list[StoredThread]:
+        """Returns the open runs. Raises: AutomationRefused if there are some that must not be
+        replaced.
+        """
+        runs = await self.store.sessions({"automationId": automation_id, "open": True})
+        if runs and not supersede:
+            first = runs[0].thread
+            phase = session_of(first).phase.value
+            raise errors.AutomationRefused("automation_run_open", session=first.key, phase=phase)
+        return runs
 
     async def _switched(
         self, automation_id: str, person: Person, language: Language, **changes: Any

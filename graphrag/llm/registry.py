@@ -299,14 +299,7 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
     or an address is missing.
     """
     provider = name or detect(settings)
-    entry = ENTRIES.get(provider)
-    if entry is None:
-        known = ", ".join(sorted(ENTRIES))
-        raise SettingsError(
-            name="provider",
-            origin=f"value {provider[:50]!r}",
-            reason=f"must be auto or one of {known}",
-        )
+    entry = _entry_of(provider)
     # The model and limits of the settings are for the provider in use, not for another `name`. If a
     # provider was detected by its key, the address belongs to another server, which must not get
     # the key.
@@ -317,9 +310,8 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
     if model is None:
         raise _missing("model", provider, "name the model that the server serves")
     if not base_url and entry.kind != "offline":
-        raise _missing(
-            "llm_base_url", provider, "give the server's address, as http://127.0.0.1:8000/v1"
-        )
+        what = "give the server's address, as http://127.0.0.1:8000/v1"
+        raise _missing("llm_base_url", provider, what)
     window = settings.llm.context_window if in_use else None
     key = _key_of(entry, settings, named=mine)
     if key is None and entry.key_variable:
@@ -336,12 +328,27 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
         temperature=settings.llm.temperature,
         api=settings.llm.api,
         timeouts=_timeouts(settings, entry),
-        pricing=Pricing(
-            model=model,
-            genai_provider=entry.genai_provider,
-            fixed=_fixed_price(settings) if in_use else None,
-            fallback=entry.price if model == entry.model or entry.price == FREE else None,
-        ),
+        pricing=_pricing(settings, entry, model, in_use=in_use),
+    )
+
+
+def _entry_of(provider: str) -> ProviderEntry:
+    entry = ENTRIES.get(provider)
+    if entry is None:
+        names = ", ".join(sorted(ENTRIES))
+        origin = f"value {provider[:50]!r}"
+        raise SettingsError(
+            name="provider", origin=origin, reason=f"must be auto or one of {names}"
+        )
+    return entry
+
+
+def _pricing(settings: Settings, entry: ProviderEntry, model: str, *, in_use: bool) -> Pricing:
+    return Pricing(
+        model=model,
+        genai_provider=entry.genai_provider,
+        fixed=_fixed_price(settings) if in_use else None,
+        fallback=entry.price if model == entry.model or entry.price == FREE else None,
     )
 
 

@@ -37,9 +37,9 @@ class SdkTimeouts:
 
     connect_s: float = 10.0
     loading_pause_s: float = 2.0
-    """Waits before a server that loads its model is called again."""
+    """Pause before a server that is loading its model is called again."""
     tail_s: float = 5.0
-    """Waits for the token counts and the end of the stream after the answer."""
+    """Time to wait after the answer for the token counts and the end of the stream."""
 
 
 SDK_TIMEOUTS: Final = SdkTimeouts()
@@ -62,6 +62,7 @@ class SdkProvider(ABC):
         self._package = package
         self._base = base
         self._rules = choice.entry.history
+        # Options of every client, besides its key.
         self._settings: dict[str, Any] = {
             "base_url": choice.base_url,
             # `_Clock` limits the pauses within an answer, since httpx resets its timeout at
@@ -73,7 +74,6 @@ class SdkProvider(ABC):
                 follow_redirects=False, **TRACED, **choice.client_options
             ),
         }
-        """What every client is made with, beside its key."""
         self._client: Any = None
 
     @property
@@ -96,27 +96,10 @@ class SdkProvider(ABC):
         number, begun, loading_s = 0, False, 0.0
         while True:
             number += 1
-            clock = _Clock(self.name, self._choice.timeouts)
-            reader = self._reader(messages)
             began = time.perf_counter()
             try:
-                try:
-                    async with aclosing(self._pieces(request, clock, reader)) as pieces:
-                        async for piece in pieces:
-                            for chunk in reader.feed(piece):
-                                if not isinstance(chunk, llm.PromptRead):
-                                    clock.begin()
-                                begun = begun or self._begins(chunk, began)
-                                yield chunk
-                except errors.ModelError as exc:
-                    if not reader.finished:
-                        raise
-                    log.info(
-                        "model_tail_lost",
-                        extra={"provider": self.name, "error": type(exc).__name__},
-                    )
-                for last in (reader.counted, reader.end):
-                    for chunk in last():
+                async with aclosing(self._attempt(request, messages)) as chunks:
+                    async for chunk in chunks:
                         begun = begun or self._begins(chunk, began)
                         yield chunk
             except errors.ModelError as exc:
@@ -129,13 +112,36 @@ class SdkProvider(ABC):
                     continue
                 if not loading_s:
                     yield llm.PromptRead(done=0, total=0, loading=True)
-                number = number - 1
-                loading_s = loading_s + pause_s
+                number -= 1  # waiting for a model to load is not an attempt
+                loading_s += pause_s
                 await self._choice.retry.sleep(pause_s)
             else:
                 facts = {"model": self.model, "attempt": number, "ms": _ms_since(began)}
                 log.debug("model_answered", extra=facts)
                 return
+
+    async def _attempt(
+        self, request: dict[str, Any], messages: Sequence[llm.Message]
+    ) -> AsyncGenerator[llm.Chunk]:
+        """Sends a request once and yields its answer. Raises: ModelError."""
+        clock = _Clock(self.name, self._choice.timeouts)
+        reader = self._reader(messages)
+        try:
+            async with aclosing(self._pieces(request, clock, reader)) as pieces:
+                async for piece in pieces:
+                    for chunk in reader.feed(piece):
+                        if not isinstance(chunk, llm.PromptRead):
+                            clock.begin()
+                        yield chunk
+        except errors.ModelError as exc:
+            if not reader.finished:
+                raise
+            facts = {"provider": self.name, "error": type(exc).__name__}
+            log.info("model_tail_lost", extra=facts)
+        for chunk in reader.counted():
+            yield chunk
+        for chunk in reader.end():
+            yield chunk
 
     def _begins(self, chunk: llm.Chunk, began: float) -> bool:
         """Returns whether the attempt cannot be repeated after this chunk."""
