@@ -13,12 +13,11 @@ message reports the messages before.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -42,14 +41,12 @@ from server.channels.openai_answers import (
     ChatForm,
     GivenMessage,
     ResponsesForm,
-    chunk,
     dialogue,
-    message_item,
-    output_text,
     question,
     response,
     whole_answer,
 )
+from server.channels.openai_streams import ChatChunks, ResponseEvents
 from server.client_tasks import ClientTask, task_of
 from server.error_responses import error_response, note
 from server.error_schemas import ERRORS, MODEL_ERRORS
@@ -113,7 +110,7 @@ async def chat_completions(
         return JSONResponse(whole_answer(head, turn.text, turn.usage))
     has_usage = body.stream_options is not None and body.stream_options.include_usage
     return await _streamed(
-        _chunks(request, turn, head, has_usage=has_usage),
+        _chunk_frames(request, turn, ChatChunks(head), has_usage=has_usage),
         lambda exc: [_frame({"error": _fault(request, exc, language)})],
     )
 
@@ -135,14 +132,13 @@ async def responses(
         await _answered(request, turn)
         used = turn.usage
         return JSONResponse(response(body, turn.response_id, created, turn.text, used))
-    numbers = itertools.count()
+    events = ResponseEvents(body, created)
 
     def failed(exc: Exception) -> list[str]:
         fault = _fault(request, exc, language)
-        facts = {"code": fault["code"], "message": fault["message"], "param": None}
-        return [_numbered(numbers, "error", **facts)]
+        return [_named_frame(events.failed(fault["code"], fault["message"]))]
 
-    return await _streamed(_response_events(request, turn, body, created, numbers), failed)
+    return await _streamed(_response_frames(request, turn, events), failed)
 
 
 def _turn(
@@ -182,67 +178,44 @@ async def _streamed(
     return EventStream(frames, failed=failed, first=await anext(frames))
 
 
-async def _chunks(
-    request: Request, turn: OpenAITurn | ClientTask, head: Mapping[str, Any], *, has_usage: bool
+async def _chunk_frames(
+    request: Request, turn: OpenAITurn | ClientTask, chunks: ChatChunks, *, has_usage: bool
 ) -> AsyncGenerator[str]:
     is_first = True
     async with aclosing(turn.pieces(request)) as pieces:
         async for piece in pieces:
             if is_first:
-                yield _frame(chunk(head, {"role": "assistant", "content": ""}))
+                yield _frame(chunks.begin())
             if piece:
-                yield _frame(chunk(head, {"content": piece}))
+                yield _frame(chunks.piece(piece))
             is_first = False
-    yield _frame(chunk(head, {}, ends=True))
-    if has_usage:
-        yield _frame(chunk(head, None, used=turn.usage))
+    for document in chunks.end(turn.usage if has_usage else None):
+        yield _frame(document)
     yield frame("[DONE]")
 
 
-async def _response_events(
-    request: Request,
-    turn: OpenAITurn | ClientTask,
-    body: ResponsesForm,
-    created: int,
-    numbers: Iterator[int],
+async def _response_frames(
+    request: Request, turn: OpenAITurn | ClientTask, events: ResponseEvents
 ) -> AsyncGenerator[str]:
-    event = partial(_numbered, numbers)
     is_first = True
-    place = dict[str, Any]()
     async with aclosing(turn.pieces(request)) as pieces:
         async for piece in pieces:
-            named = turn.response_id
-            place = {
-                "item_id": message_item(named, "", "")["id"],
-                "output_index": 0,
-                "content_index": 0,
-            }
             if is_first:
-                begun = response(body, named, created, None, None)
-                yield event("response.created", response=begun)
-                item = message_item(named, "", "in_progress")
-                yield event("response.output_item.added", output_index=0, item=item)
-                yield event("response.content_part.added", **place, part=output_text(""))
+                for document in events.begin(turn.response_id):
+                    yield _named_frame(document)
             if piece:
-                yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
+                yield _named_frame(events.piece(turn.response_id, piece))
             is_first = False
-    yield event("response.output_text.done", **place, text=turn.text, logprobs=[])
-    item = message_item(turn.response_id, turn.text, "completed")
-    yield event("response.content_part.done", **place, part=item["content"][0])
-    yield event("response.output_item.done", output_index=0, item=item)
-    used = turn.usage
-    yield event(
-        "response.completed", response=response(body, turn.response_id, created, turn.text, used)
-    )
+    for document in events.end(turn.response_id, turn.text, turn.usage):
+        yield _named_frame(document)
 
 
-def _numbered(numbers: Iterator[int], kind: str, **fields: Any) -> str:
-    document = {"type": kind, "sequence_number": next(numbers), **fields}
-    return f"event: {kind}\n{_frame(document)}"
+def _named_frame(document: Mapping[str, Any]) -> str:
+    return f"event: {document['type']}\n{_frame(document)}"
 
 
-def _frame(piece: Mapping[str, Any]) -> str:
-    return frame(json.dumps(piece, ensure_ascii=False))
+def _frame(document: Mapping[str, Any]) -> str:
+    return frame(json.dumps(document, ensure_ascii=False))
 
 
 def _fault(request: Request, exc: Exception, language: Language) -> dict[str, Any]:
