@@ -140,9 +140,10 @@ bench-tracing: setup ## Measure what spans of OpenTelemetry cost a turn (half a 
 bench-page: setup ## Measure how soon the page is there and how smoothly it moves (about two minutes; needs Chromium)
 	$(PY) -m tests.benchmarks.page
 
-screenshots: setup ## Take the pictures of the page that README and docs/first-minute.md show (needs Chromium)
+screenshots: setup ## Take the pictures of the page that README, docs/first-minute.md and docs/connections.md show (needs Chromium)
 	$(PY) -m tests.e2e.screenshots
 	$(PY) -m tests.e2e.first_minute
+	$(PY) -m tests.e2e.connection_pictures
 
 token-beginnings: setup ## Take what tokens begin with from a scanner's newest rules (kingfisher-secret-scanner)
 	$(PY) -m tests.support.token_beginnings
