@@ -7,10 +7,10 @@ import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from cli import render
 from cli.command import command
@@ -26,12 +26,15 @@ from graphrag.app.model_services import open_agent
 from graphrag.app.models import rules_provider
 from graphrag.app.recorded_conversation import store_recorded_conversation
 from graphrag.app.wiring import Services
+from graphrag.config import Settings
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.i18n import text
 from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.exchange import import_bytes
 from graphrag.retrieval.prepared_prompt import prepare_prompt
 from mock_data import load_text
+
+T = TypeVar("T")
 
 GRAPH = "testgraph001"
 SAMPLES = {
@@ -65,39 +68,59 @@ def demo(
     settings = common.settings(port=port)
     question = text("demo_first_question", settings.language)
     is_serving = serves if serves is not None else sys.stdin.isatty() and sys.stdout.isatty()
-    listening = socket.create_server(("127.0.0.1", 0))  # of the API that the sample agent calls
-
-    async def work(services: Services) -> str | int:
-        render.heading(f"1. Import into {services.database.url}, workspace {settings.workspace}")
-        await _import(services)
-        render.heading("2. Embed the nodes (no key, no network)")
-        await _embed(services)
-        render.heading(f"3. Ask {GRAPH}: {question}")
-        if is_serving:
-            thread = await _answered(services, question)
-            await store_recorded_conversation(services, GRAPH)
-            render.line(
-                "answered on the page, by rules; among its threads a recorded one shows what a model adds"
-            )
-            return f"#graph={GRAPH}&thread={thread}"
-        await _show(services, question)
-        return await Tour(services, GRAPH, first=4, listening=listening).show()
-
-    with listening:
-        address = f"127.0.0.1:{listening.getsockname()[1]}"
-        allowed = {
-            "agent_http_allow": (*settings.agent_http_allow, address)
-        }  # for as long as it listens
-        opened = run(settings.model_copy(update=allowed), work, creates=True)
     if is_serving:
+        fragment = _with_sample_api(settings, partial(_prepare_page, question=question))
         _try_next(question, common)
         render.heading("The page")
-        shown = partial(_show_page, fragment=str(opened), opens=browser)
+        shown = partial(_show_page, fragment=fragment, opens=browser)
         serve_settings(settings, on_ready=shown, any_port=port is None)
     else:
-        render.heading(f"{opened}. Call that agent: a simulated telephone, a double of the model")
+        number = _with_sample_api(settings, partial(_show_tour, question=question))
+        render.heading(f"{number}. Call that agent: a simulated telephone, a double of the model")
         call_the_helpdesk(settings, GRAPH)
         _try_next(question, common)
+
+
+def _with_sample_api(
+    settings: Settings, work: Callable[[Services, socket.socket], Coroutine[Any, Any, T]]
+) -> T:
+    """Returns the result of `work` with the services, while the API of the sample agent may be
+    called. `work` also gets the socket for the API.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        allowed = {"agent_http_allow": (*settings.agent_http_allow, address)}
+        with_api = settings.model_copy(update=allowed)
+        return run(with_api, lambda services: work(services, listening), creates=True)
+
+
+async def _prepare(services: Services, question: str) -> None:
+    """Prints the first parts: imports the samples, embeds them and announces the question."""
+    render.heading(
+        f"1. Import into {services.database.url}, workspace {services.settings.workspace}"
+    )
+    await _import(services)
+    render.heading("2. Embed the nodes (no key, no network)")
+    await _embed(services)
+    render.heading(f"3. Ask {GRAPH}: {question}")
+
+
+async def _prepare_page(services: Services, _: socket.socket, *, question: str) -> str:
+    """Prepares the graphs and conversations of the page. Returns the fragment of its address."""
+    await _prepare(services, question)
+    thread = await _answered(services, question)
+    await store_recorded_conversation(services, GRAPH)
+    render.line(
+        "answered on the page, by rules; among its threads a recorded one shows what a model adds"
+    )
+    return f"#graph={GRAPH}&thread={thread}"
+
+
+async def _show_tour(services: Services, listening: socket.socket, *, question: str) -> int:
+    """Prints the tour and returns the number of its next part."""
+    await _prepare(services, question)
+    await _show(services, question)
+    return await Tour(services, GRAPH, first=4, listening=listening).show()
 
 
 async def _answered(services: Services, question: str) -> str:
