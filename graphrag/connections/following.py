@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, final
@@ -41,11 +42,12 @@ _CHANCE: Final = random.Random()
 class Pace:
     """How long to wait before the next look at a server. Units: seconds.
 
-    `listening_s`: while the server's notices arrive. `retry_s`: after a failure, doubled after
-    each further one up to `longest_s`. `spread`: the share by which each wait is shorter or
-    longer, so that several connections drift apart.
+    `least_s`: at least, also where notices come faster. `listening_s`: while the server's notices
+    arrive. `retry_s`: after a failure, doubled after each further one up to `longest_s`. `spread`:
+    the share by which each wait is shorter or longer, so that several connections drift apart.
     """
 
+    least_s: float = 0.5
     listening_s: float = 600.0
     retry_s: float = 5.0
     longest_s: float = 900.0
@@ -150,6 +152,7 @@ class Follower:
         try:
             while True:
                 self._news.clear()
+                began = time.monotonic()
                 outcome = await self._synchronised()
                 if outcome is None:
                     return
@@ -160,6 +163,7 @@ class Follower:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait_s):
                         await self._news.wait()
+                await asyncio.sleep(max(0.0, began + self._pace.least_s - time.monotonic()))
         finally:
             await end_tasks(listening)
 

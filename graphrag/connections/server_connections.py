@@ -58,6 +58,8 @@ LOOK_S = 0.2
 """Between two tries to get the lease of a connection."""
 MAX_CONNECTIONS = 100
 MAX_PATTERNS = 50
+REMOVE_WAIT_S = 30.0
+"""For others who read or write the server of a connection that is removed."""
 MIN_INTERVAL_S = 15
 MAX_INTERVAL_S = 86_400
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
@@ -367,15 +369,19 @@ class Connections:
             raise
 
     async def remove(self, name: str, by: Person) -> None:
-        """Deletes a connection with its links; its graphs stay. Raises: ConnectionForbidden,
-        ConnectionNotFound.
+        """Deletes a connection with its links; its graphs stay.
+
+        It waits for a synchronisation that runs, which would store links again. Raises:
+        ConnectionForbidden, ConnectionNotFound, ConnectionBusy.
         """
         _require_admin(by)
         connection = await self.get(name)
-        await Links(self._records, connection).remove()
-        record = await self._records.get(CONNECTION_KIND, name)
-        if record is not None:
-            await delete_record(self._records, record)
+        async with AsyncExitStack() as stack:
+            await self._hold(stack, name, REMOVE_WAIT_S)
+            await Links(self._records, connection).remove()
+            record = await self._records.get(CONNECTION_KIND, name)
+            if record is not None:
+                await delete_record(self._records, record)
 
     async def _usable(self, name: str) -> ServerConnection:
         """Raises: ConnectionNotFound; EditorFault where the server refused the key before."""

@@ -22,7 +22,7 @@ from tests.graphrag.connections.test_node_red import flow, to
 from tests.support.waiting import until
 from tests.support.workflow_servers import n8n_double, node_red
 
-QUICK = Pace(listening_s=600, retry_s=0.01, longest_s=0.05)
+QUICK = Pace(least_s=0, listening_s=600, retry_s=0.01, longest_s=0.05)
 LIST = "GET /api/v1/workflows"
 
 
@@ -218,3 +218,26 @@ async def with_interval(file: Path, seconds: int) -> None:
             return {**record.data, "intervalS": seconds}
 
         await change_record(records, CONNECTION_KIND, "shop", changed)
+
+
+async def test_a_connection_that_is_removed_while_it_is_read_leaves_no_link(file: Path) -> None:
+    async with n8n_double() as n8n, a_server(file) as (connections, _):
+        n8n.put(workflow("Order", "Check"))
+        connection = await connections.add(new(n8n.address), ADMIN)
+        asked, go_on = asyncio.Event(), asyncio.Event()
+        answer = n8n.api.answers[LIST]
+
+        async def held(request: Any) -> Any:
+            asked.set()
+            await go_on.wait()
+            return answer(request)
+
+        n8n.api.answers[LIST] = held
+        reading = asyncio.create_task(connections.sync("shop", ADMIN))
+        await asked.wait()
+        removing = asyncio.create_task(connections.remove("shop", ADMIN))
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(reading, removing, return_exceptions=True)
+        assert await connections.list() == []
+        assert await connections.links(connection) == []
