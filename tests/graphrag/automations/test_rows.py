@@ -56,6 +56,19 @@ async def test_a_run_that_a_person_lets_try_again_is_not_ended_by_the_day_that_p
         assert (await night.session(made)).end_reason == "COMPLETED"
 
 
+async def test_a_run_that_ended_without_network_goes_on_when_a_person_asks_for_it() -> None:
+    async with scripted_night(AWAY, finish()) as (night, _):
+        made = await night.ran(dates=(TWO,), cron=None)
+        assert await night.run_at(TWO + 25 * HOUR) == 0
+        assert (await night.session(made)).end_reason == "NETWORK_ERROR"
+        assert await night.run_at(TWO + 26 * HOUR) == 0
+        (run,) = await night.runs(made)
+        await night.control.resume(run.key, EDITOR)
+        assert await night.run_at(TWO + 26 * HOUR) == 1
+        session = await night.session(made)
+        assert (session.end_reason, session.roundtrips) == ("COMPLETED", 1)
+
+
 async def test_a_decision_is_noted_also_while_others_are_left_or_the_graph_is_busy() -> None:
     two = Says(calls=[move(), move("error-handler")])
     async with scripted_night(two, finish()) as (night, _):
