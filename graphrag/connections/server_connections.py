@@ -176,13 +176,17 @@ class Connections:
     async def of_graph(
         self, graph_key: str, by: Person
     ) -> list[tuple[ServerConnection, LinkedGraph]]:
-        """Returns the workflows that a graph belongs to, each with its connection."""
+        """Returns the workflows that a graph belongs to, each with its connection.
+
+        Raises: GraphNotFound.
+        """
         records = await self._records.query(LINK_KIND, {"graphKey": graph_key})
         links = readable(records, read_link)
         if not links:
             return []
         connections = {connection.key: connection for connection in await self.list()}
-        revisions = await self._revisions()
+        graph = await self._approvals.source.get_graph(graph_key)
+        revisions = {graph_key: graph.revision}
         return [
             (connection, await self._linked(connection, link, revisions, by))
             for link in links
