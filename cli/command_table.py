@@ -113,7 +113,7 @@ COMMANDS = {
     "doctor": ListedCommand(
         "cli.doctor",
         "doctor",
-        "Check database, embeddings, tokenizer, model and connections. Ends with 1 if something does not work.",
+        "Check database, embeddings, tokenizer, model, connections. Ends with 1 if something fails.",
     ),
     "backup": ListedCommand(
         "cli.backup",

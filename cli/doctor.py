@@ -34,7 +34,7 @@ async def doctor(
     url: UrlOption = None,
     token_file: TokenFileOption = None,
 ) -> Output:
-    """Check database, embeddings, tokenizer, model and connections. Ends with 1 if something does not work."""
+    """Check database, embeddings, tokenizer, model, connections. Ends with 1 if something fails."""
     if calls:
         address, token = service_of(settings, url, token_file)
         return await _calls(address, token, common.workspace)
