@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -70,6 +70,18 @@ GraphLanguageOption = Annotated[
 LimitOption = Annotated[int, option("--limit", "N", "Maximum number shown.", min=1, max=10_000)]
 
 
+# The settings that options override, by the names of the options' fields.
+SETTINGS = {
+    "db": "db",
+    "workspace": "workspace",
+    "lang": "language",
+    "provider": "provider",
+    "model": "model",
+    "mode": "mode",
+    "budget": "budget_tokens",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionGroup:
     """Options that commands share, one per field. A command that has a parameter of such a class
@@ -84,8 +96,12 @@ class Printing(OptionGroup):
     as_json: JsonOption = False
 
     def settings(self, **flags: Any) -> Settings:
-        """Returns the settings, overridden by `flags`. Ends the program if one is invalid."""
-        return settings_of(**flags)
+        """Returns the settings, overridden by these options (see SETTINGS) and `flags`. Ends the
+        program if one of them is invalid.
+        """
+        names = [field.name for field in fields(self) if field.name in SETTINGS]
+        own = {SETTINGS[name]: getattr(self, name) for name in names}
+        return settings_of(**own, **flags)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +112,6 @@ class Common(Printing):
     workspace: WorkspaceOption = None
     lang: LanguageOption = None
 
-    def settings(self, **flags: Any) -> Settings:
-        """Returns the settings, overridden by these options and `flags`. Ends the program if one
-        of them is invalid.
-        """
-        own = {"db": self.db, "workspace": self.workspace, "language": self.lang}
-        return settings_of(**own, **flags)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithModel(Common):
@@ -112,6 +121,3 @@ class WithModel(Common):
         str | None, option("--provider", "NAME", "Provider of the model (default: see settings).")
     ] = None
     model: Annotated[str | None, option("--model", "NAME", "Name of the model.")] = None
-
-    def settings(self, **flags: Any) -> Settings:
-        return Common.settings(self, provider=self.provider, model=self.model, **flags)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from cli import render
 from cli.command import command
@@ -14,7 +14,6 @@ from cli.options import Common, GraphArgument, QuestionArgument, RoleOption, opt
 from cli.output import Output
 from graphrag.app.first_prompt import FirstPrompt, first_prompt
 from graphrag.app.wiring import Services
-from graphrag.config import Settings
 from graphrag.importers.report import counted
 from graphrag.llm.tokens import tokenizer_name
 from graphrag.retrieval.prepared_prompt import PreparedPrompt
@@ -30,9 +29,6 @@ class Retrieving(Common):
     budget: Annotated[
         int | None, option("--budget", "TOKENS", "Maximum tokens of the context.")
     ] = None
-
-    def settings(self, **flags: Any) -> Settings:
-        return Common.settings(self, mode=self.mode, budget_tokens=self.budget, **flags)
 
 
 @command()

@@ -43,9 +43,6 @@ class ServiceOptions(Printing):
 
     lang: LanguageOption = None
 
-    def settings(self, **flags: Any) -> Settings:
-        return Printing.settings(self, language=self.lang, **flags)
-
 
 @command(stopped="stopped")
 async def stream(
