@@ -27,7 +27,7 @@ from graphrag.automations.errors import AutomationRefused
 from graphrag.config import SettingsError
 from graphrag.connections.errors import WorkflowServerError
 from graphrag.embedding.embedder import EmbeddingError
-from graphrag.errors import CODES, describe, headed
+from graphrag.errors import CODES, Described, describe, headed
 from graphrag.i18n import Language, text
 from graphrag.llm.errors import ModelError
 from graphrag.sessions.schedules import ScheduleError
@@ -99,23 +99,6 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
         return ErrorResponse(
             status=500, code="internal", message=headed("internal", sentence, language)
         )
-    details = None
-    warnings = list[dict[str, Any]]()
-    if isinstance(exc, ProposalRefused):
-        details = [
-            {"where": problem.where, "what": problem.what} for problem in exc.problems[:MAX_DETAILS]
-        ]
-    elif isinstance(exc, MalformedProposal):
-        details = [{"where": exc.where, "what": exc.reason}]
-    elif isinstance(exc, AutomationRefused | ScheduleError | WorkflowServerError) and exc.field:
-        details = [{"where": exc.field, "what": exc.text(language)}]
-    elif isinstance(exc, InvalidAgent):
-        details = [each.to_document() for each in exc.errors]
-        warnings = [each.to_document() for each in exc.warnings]
-    elif (
-        described.details and described.http_status < 500
-    ):  # clients learn no details of the service's own faults
-        details = {"reason": described.details}
     message = described.message
     if isinstance(exc, INTERNAL):
         message = headed(described.code, text("see_log", language), language)
@@ -126,10 +109,30 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
         code=described.code,
         message=message,
         retryable=described.retryable,
-        details=details,
-        warnings=warnings,
+        details=_details(exc, described, language),
+        warnings=[each.to_document() for each in exc.warnings]
+        if isinstance(exc, InvalidAgent)
+        else (),
         headers={"WWW-Authenticate": "Bearer"} if isinstance(exc, AuthError) else _pause(exc),
     )
+
+
+def _details(
+    exc: Exception, described: Described, language: Language
+) -> Mapping[str, Any] | Sequence[Any] | None:
+    """Returns where and what is wrong, or the reason. Faults of the service have no details."""
+    if isinstance(exc, ProposalRefused):
+        shown = exc.problems[:MAX_DETAILS]
+        return [{"where": problem.where, "what": problem.what} for problem in shown]
+    if isinstance(exc, MalformedProposal):
+        return [{"where": exc.where, "what": exc.reason}]
+    if isinstance(exc, AutomationRefused | ScheduleError | WorkflowServerError) and exc.field:
+        return [{"where": exc.field, "what": exc.text(language)}]
+    if isinstance(exc, InvalidAgent):
+        return [each.to_document() for each in exc.errors]
+    if described.details and described.http_status < 500:
+        return {"reason": described.details}
+    return None
 
 
 def _pause(exc: object) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -116,19 +117,12 @@ def asked_turn(
         "features": frozenset(asked.features),
     }
     if isinstance(asked, ResumeRequest | AiResume):
-
-        async def answer(thread: Thread) -> tuple[Decision | None, bool | None]:
-            if thread.turn.status == "limit":
-                return None, asked.approved
-            if _is_retry(thread, asked) or await is_decided(
-                place, thread, asked, asked.approval_id
-            ):
-                return None, None
-            return decision_of(asked.approved, asked.feedback, asked.edited_action), None
-
-        approval_id = asked.approval_id
         return place.agent.resume(
-            asked.thread_id, place.person, approval_id=approval_id, answer=answer, **shown
+            asked.thread_id,
+            place.person,
+            approval_id=asked.approval_id,
+            answer=partial(_answer_of, place, asked),
+            **shown,
         )
     return place.agent.run(
         asked.thread_id,
@@ -142,6 +136,19 @@ def asked_turn(
         new_key=new_key,
         **shown,
     )
+
+
+async def _answer_of(
+    place: WorkspaceContext, asked: ResumeRequest | AiResume, thread: Thread
+) -> tuple[Decision | None, bool | None]:
+    """Returns the decision of a proposal, or whether more rounds of tools are granted; neither
+    for a retry.
+    """
+    if thread.turn.status == "limit":
+        return None, asked.approved
+    if _is_retry(thread, asked) or await is_decided(place, thread, asked, asked.approval_id):
+        return None, None
+    return decision_of(asked.approved, asked.feedback, asked.edited_action), None
 
 
 def _is_retry(thread: Thread, asked: ResumeRequest | AiResume) -> bool:
