@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from graphrag.connections.editor import Discovery, Editor
 from graphrag.connections.following import Following
+from graphrag.connections.new_connection import NewConnection
 from graphrag.connections.running_syncs import RunningSyncs
 from graphrag.connections.server_connections import (
     ComparedWorkflow,
     Connections,
     LinkedGraph,
-    NewConnection,
     PullReport,
 )
 from graphrag.connections.standing import Standing

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
@@ -37,51 +35,26 @@ from graphrag.connections.errors import (
 )
 from graphrag.connections.key_store import KeyStore
 from graphrag.connections.local_changes import is_waiting, settled, without_marks
+from graphrag.connections.new_connection import NewConnection, check_new, normal_address
 from graphrag.connections.pull import Links, Pull, PulledWorkflow, read_link
 from graphrag.connections.standing import Standing, standing_of
 from graphrag.connections.stored_connection import (
     CONNECTION_KIND,
-    DEFAULT_INTERVAL_S,
     LINK_KIND,
     ConnectionLink,
     EditorKind,
-    PushMode,
     ServerConnection,
 )
 from graphrag.importers.differences import Differences, differences
 from graphrag.leases import now_ms
 from graphrag.stored_records import change_record, delete_record, readable
-from tools.http.addresses import origin_of
 
 LEASE_PREFIX = "connection"
 LOOK_S = 0.2
 """Between two tries to get the lease of a connection."""
 MAX_CONNECTIONS = 100
-MAX_PATTERNS = 50
 REMOVE_WAIT_S = 30.0
 """For others who read or write the server of a connection that is removed."""
-MIN_INTERVAL_S = 15
-MAX_INTERVAL_S = 86_400
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewConnection:
-    """What a person says of a new connection. The key is in `key_variable` or `key`, or there is
-    none.
-    """
-
-    name: str
-    kind: EditorKind
-    address: str
-    key_variable: str | None = None
-    key: str | None = None
-    workflows: tuple[str, ...] = ()
-    allow_private: bool = False
-    certificate_file: str | None = None
-    interval_s: int = DEFAULT_INTERVAL_S
-    push: PushMode = "never"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,9 +222,12 @@ class Connections:
         Raises: ConnectionForbidden, ConnectionRefused, ConnectionExists, EditorFault.
         """
         _require_admin(by)
-        _check(new)
+        check_new(new)
         stored = await self._records.get(CONNECTION_KIND, new.name)
-        if stored is not None and _server_of(_read(stored)) != (new.kind, _normal(new.address)):
+        if stored is not None and _server_of(_read(stored)) != (
+            new.kind,
+            normal_address(new.address),
+        ):
             raise ConnectionExists(name=new.name)
         if len(await self.list()) >= MAX_CONNECTIONS:
             raise ConnectionRefused("connections_full", limit=str(MAX_CONNECTIONS))
@@ -259,7 +235,7 @@ class Connections:
             key=new.name,
             workspace=by.workspace,
             kind=new.kind,
-            address=_normal(new.address),
+            address=normal_address(new.address),
             allow_private=new.allow_private,
             key_variable=new.key_variable,
             sealed_key=self._keys.seal(new.key) if new.key else None,
@@ -450,31 +426,6 @@ class Connections:
 def _require_admin(by: Person) -> None:
     if not by.at_least("admin"):
         raise ConnectionForbidden()
-
-
-def _check(new: NewConnection) -> None:
-    """Raises: ConnectionRefused for a name, an address or a variable that cannot be used."""
-    if not _NAME.match(new.name):
-        raise ConnectionRefused("connection_name", name=new.name)
-    try:
-        origin_of(new.address)
-    except ValueError:
-        raise ConnectionRefused("connection_address", address=new.address) from None
-    if new.key_variable is not None and not _VARIABLE.match(new.key_variable):
-        raise ConnectionRefused("connection_variable", variable=new.key_variable)
-    if new.interval_s and not MIN_INTERVAL_S <= new.interval_s <= MAX_INTERVAL_S:
-        raise ConnectionRefused(
-            "connection_interval", least=str(MIN_INTERVAL_S), most=str(MAX_INTERVAL_S)
-        )
-    if len(new.workflows) > MAX_PATTERNS:
-        raise ConnectionRefused("connection_patterns", limit=str(MAX_PATTERNS))
-
-
-def _normal(address: str) -> str:
-    """Returns an address without what people paste with it: a page of the editor, a query."""
-    parts = urlsplit(address.strip())
-    path = re.sub(r"/(?:home|workflows?|projects|signin|setup|api/v1)(?:/.*)?\Z", "", parts.path)
-    return urlunsplit((parts.scheme, parts.netloc, path.rstrip("/"), "", ""))
 
 
 def _server_of(connection: ServerConnection) -> tuple[EditorKind, str]:
