@@ -1,9 +1,9 @@
-"""Proposals and their decisions, by people or by policy: nothing changes a graph without one.
+"""Proposals and their decisions, by people or by policy. Every change of a graph needs one.
 
-From outside: the names of `__all__`, `approval`, `approval_context`, `preview`,
-`conflicts`, `discussion`, `wording`, `stored_parts`, `broken_code` and `voice_codes`
-(proposals as they are stored and shown), `validation` and `policies` (who must be asked),
-`audit`, `codemods`, `imported_changes`, `errors`.
+Other packages import the names of `__all__`, `approval`, `approval_context`, `preview`,
+`conflicts`, `discussion`, `wording`, `stored_parts`, `broken_code` and `voice_codes` (proposals as
+they are stored and shown), `validation` and `policies` (when a person must decide), `audit`,
+`codemods`, `imported_changes`, `errors`.
 """
 
 from __future__ import annotations

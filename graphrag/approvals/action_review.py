@@ -1,9 +1,8 @@
-"""Reviews a proposed action: checks it, decides what it leaves open, tries it out and
-shows what changes.
+"""Reviews a proposed action: validates it, fills in what it leaves open, and previews its changes.
 
-What it rests on is kept as hashes, which show whether a stored proposal is stale or merely older.
-Each covers as little as decides: a changed field, a position, the handles at an edge's end. So a
-change of something else on the same node leaves a proposal valid.
+The review also returns hashes of the content that the action depends on. They show whether a stored
+proposal is outdated. Each hash covers as little as possible: a changed field, a position, the
+handles at the end of an edge. So other changes of the same node do not invalidate a proposal.
 """
 
 from __future__ import annotations
@@ -25,18 +24,17 @@ from tools.base import Problem
 from tools.proposals import Action, hash_of, parse_action, single_actions
 from tools.write_tools import Snapshot, broken_references, resolve_action, with_references
 
-ABSENT = "absent"
-"""Stands for the hash of what is not there."""
+ABSENT = "absent"  # Used instead of a hash if the content does not exist.
 _NOTHING = object()
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewed:
-    """What an action that may be carried out comes to.
+    """The result of a successful review.
 
-    `action` is final: reviewed again on an unchanged graph it gives the same mutation.
-    `touched` are the hashes of what it rests on.
+    `action` is final: reviewing it again on the same graph gives the same mutation. `touched`:
+    hashes of the content that it depends on.
     """
 
     action: Action
@@ -49,9 +47,9 @@ class Reviewed:
 def review(
     action: Action | Mapping[str, Any], snapshot: Snapshot, *, ids: Ids = new_id
 ) -> Reviewed:
-    """Check an action on a graph and try it out there; nothing is written.
+    """Validates an action on a graph and computes its changes, without writing anything.
 
-    Raises: ProposalRefused with what is wrong; MalformedProposal for what is no action.
+    Raises: ProposalRefused with the problems; MalformedProposal if it is not an action.
     """
     resolved, faults = resolve_action(parse_action(action), snapshot)
     if faults:
@@ -80,8 +78,8 @@ def review(
 
 
 def _across_sheets(conversion: ActionConversion, snapshot: Snapshot) -> str | None:
-    """Return what is wrong with an edge between sheets, which only showed once
-    sheets were chosen.
+    """Returns the problem of an edge between sheets, which is only known after the sheets are
+    chosen.
     """
     nodes: dict[str, Node] = {**snapshot.nodes, **conversion.new_nodes}
     for edge in conversion.new_edges:
@@ -96,29 +94,31 @@ def _across_sheets(conversion: ActionConversion, snapshot: Snapshot) -> str | No
 
 
 def touched(action: Action, snapshot: Snapshot) -> dict[str, str]:
-    """Return a hash of everything that a finalized action rests on, by what it is.
+    """Returns hashes of all content that a final action depends on, by name.
 
-    A rename rests on the fields that refer to the node by its name, too.
+    A rename also depends on the fields that refer to the node by its name.
 
     Shapes: `field/NODE/data.name`, `content/NODE`, `position/NODE`, `handles/NODE`, `edges/NODE`,
     `edge/KEY`, `type/NAME`, `sheet/ID`, `sheet-name/ID`, `graph/FIELD`.
     """
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for _, single in single_actions(with_references(action, snapshot)):
         for name in single.rests_on():
             kind, _, key = name.partition("/")
             value = _VALUES[kind](key, snapshot)
-            found[name] = ABSENT if value is _NOTHING else hash_of(value)
-    return dict(sorted(found.items()))
+            hashes[name] = ABSENT if value is _NOTHING else hash_of(value)
+    return dict(sorted(hashes.items()))
 
 
 def changed_since(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return what is no longer as it was, in the names of `touched`."""
+    """Returns the names of the hashes that differ."""
     return sorted(name for name in before if now.get(name, ABSENT) != before[name])
 
 
 def _field(key: str, snapshot: Snapshot) -> Any:
-    """A node's key may hold a slash: the longest key that a node has is meant."""
+    """Returns a field of a node. A node's key may contain slashes, so the longest existing key is
+    used.
+    """
     parts = key.split("/")
     for count in range(len(parts) - 1, 0, -1):
         node = snapshot.nodes.get("/".join(parts[:count]))
@@ -128,8 +128,8 @@ def _field(key: str, snapshot: Snapshot) -> Any:
 
 
 def _value(document: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """Return what stands at a path; where it leads into no object, what stands in the place of that
-    object: a change makes the object, and shows it whole.
+    """Returns the value at a path. If the path leads through a value that is not an object, returns
+    that value: the change would replace it by an object.
     """
     for size in range(1, len(path)):
         value = value_at(document, path[:size], None)
@@ -168,10 +168,11 @@ def _edges(node: Node, snapshot: Snapshot) -> Any:
     return [edges[name].to_document() for name in sorted(edges)]
 
 
-def _document(found: Any) -> Any:
-    return _NOTHING if found is None else found.to_document()
+def _document(element: Any) -> Any:
+    return _NOTHING if element is None else element.to_document()
 
 
+# The content of each kind of hash, by the key in its name.
 _VALUES: Final[Mapping[str, Callable[[str, Snapshot], Any]]] = {
     "field": _field,
     "content": _of_node(_content),
@@ -184,4 +185,3 @@ _VALUES: Final[Mapping[str, Callable[[str, Snapshot], Any]]] = {
     "sheet-name": lambda key, snapshot: snapshot.graph.sheets_list.get(key),
     "graph": lambda name, snapshot: snapshot.graph.to_document().get(name),
 }
-"""What each kind of hash covers, by the key in its name."""

@@ -1,6 +1,4 @@
-"""The mutation that carries out an action and the one that takes it back, and how
-both are stored.
-"""
+"""The mutation that applies an action, its inverse, and their stored form."""
 
 from __future__ import annotations
 
@@ -33,9 +31,9 @@ _OF_POSITION = ("posX", "posY")
 
 
 def to_mutation(conversion: ActionConversion, snapshot: Snapshot) -> Mutation:
-    """Return the batch of changes that carries out the conversion on this graph.
+    """Returns the mutation that applies the conversion to this graph.
 
-    Raises: InstructionError, BadDocument, when an instruction does not fit its node.
+    Raises: InstructionError, BadDocument if an instruction does not fit its node.
     """
     nodes = {**snapshot.nodes, **conversion.new_nodes}
     documents: dict[str, Any] = {}
@@ -61,8 +59,8 @@ def to_mutation(conversion: ActionConversion, snapshot: Snapshot) -> Mutation:
 
 
 def _graph_with(graph: Graph, fields: Mapping[str, Any]) -> Graph:
-    """Return the graph with these fields; of sheets, only the names given are
-    others. Raises: BadDocument.
+    """Returns the graph with these fields. Of sheets, only the given names change. Raises:
+    BadDocument.
     """
     document = {**graph.to_document(), **fields}
     if isinstance(names := fields.get("sheetsList"), Mapping):
@@ -71,7 +69,7 @@ def _graph_with(graph: Graph, fields: Mapping[str, Any]) -> Graph:
 
 
 def after(snapshot: Snapshot, mutation: Mutation) -> Snapshot:
-    """Return the snapshot as the mutation leaves it; the revision stays."""
+    """Returns the snapshot after the mutation, with the same revision."""
     gone = set(mutation.delete_nodes)
     cut = set(mutation.delete_edges)
     cut |= snapshot.edges_of(gone).keys()
@@ -91,10 +89,10 @@ def after(snapshot: Snapshot, mutation: Mutation) -> Snapshot:
 
 
 def inverse_mutation(before: Snapshot, mutation: Mutation) -> Mutation:
-    """Return the changes that restore nodes, edges, types and vectors as they were before.
+    """Returns the mutation that restores nodes, edges, types and vectors.
 
-    `before` must hold what the mutation touches, with its vectors. The vector of a node that only
-    moved is left alone: it may have been renewed since.
+    `before` must contain everything that the mutation touches, with its vectors. The vector of a
+    node that only moved is not restored, because it may have been renewed since.
     """
     nodes = before.nodes
     gone = set(mutation.delete_nodes)
@@ -130,7 +128,7 @@ def inverse_mutation(before: Snapshot, mutation: Mutation) -> Mutation:
 
 
 def _has_new_content(old: Node | None, new: Node) -> bool:
-    """Say whether a node changed in more than its position."""
+    """Returns whether more than the position of a node changed."""
     if old is None:
         return True
     one, other = (
@@ -142,10 +140,10 @@ def _has_new_content(old: Node | None, new: Node) -> bool:
 def outcome_of(
     before: Snapshot, mutation: Mutation, *, at: int, conversion: ActionConversion | None = None
 ) -> Outcome:
-    """Return what is stored of a mutation that is applied to a graph as it was `before`, and of
-    what takes it back; `before` as for `inverse_mutation`.
+    """Returns the stored form of an applied mutation and of its inverse. `before`: as for
+    `inverse_mutation`.
 
-    Shapes: `keys`: `nodesCreated`, `edgesDeleted`, …; lists that are empty are left out.
+    Shapes: `keys`: `nodesCreated`, `edgesDeleted`, …; empty lists are omitted.
     """
     inverse = inverse_mutation(before, mutation)
     put_again = {edge.key for edge in mutation.put_edges}
@@ -175,7 +173,7 @@ def outcome_of(
 
 
 def _mutation_document(mutation: Mutation) -> dict[str, Any]:
-    """Return the mutation as JSON, vectors in base64; empty parts are left out."""
+    """Returns the mutation as JSON, with vectors in base64 and without empty parts."""
     parts: dict[str, Any] = {
         name: [document.to_document() for document in getattr(mutation, part)]
         for part, (name, _) in _PUT.items()
@@ -191,7 +189,7 @@ def _mutation_document(mutation: Mutation) -> dict[str, Any]:
 
 
 def mutation_from_document(document: Mapping[str, Any]) -> Mutation:
-    """Read a stored mutation. Raises: BadDocument."""
+    """Returns the mutation of a stored document. Raises: BadDocument."""
     try:
         parts: dict[str, Any] = {
             part: [parse_document(model, raw, part) for raw in document.get(name, ())]
@@ -231,8 +229,10 @@ def _unpacked(text: str) -> Vector:
 def edges_without_handles(
     before: Snapshot, mutation: Mutation, irregular: Set[str]
 ) -> Iterator[str]:
-    """Name restored edges that no longer fit the handles of their nodes once a change is taken
-    back, and standing ones that would no longer. `irregular` are restored edges that never fitted.
+    """Yields edges that would no longer fit the handles of their nodes after an undo: restored
+    ones, and existing ones.
+
+    `irregular`: restored edges that did not fit before either; these are not yielded.
     """
     left = after(before, mutation)
     changed = {node.key for node in mutation.put_nodes}
@@ -256,8 +256,8 @@ def edges_without_handles(
 
 
 def _irregular_edges(before: Snapshot, inverse: Mutation) -> list[str]:
-    """Return the edges to restore that never fitted the rules: without a handle, or
-    one of several.
+    """Returns the restored edges that already violated the rules: without a handle, or beyond the
+    limit of one.
     """
     restored = {edge.key: edge for edge in inverse.put_edges}
     counted = Counter(map(_ends, {**before.edges, **restored}.values()))
@@ -273,12 +273,12 @@ def _irregular_edges(before: Snapshot, inverse: Mutation) -> list[str]:
 
 
 def _ends(edge: Edge) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
-    """Return an edge's two ends as (node, handle, direction)."""
+    """Returns the two ends of an edge as (node, handle, direction)."""
     return (edge.source, edge.source_handle, "out"), (edge.target, edge.target_handle, "in")
 
 
 def _has_handle(node: Node, handle: str, way: str) -> bool:
-    """Say whether a node has a handle; one without handles of its own has those of its type."""
+    """Returns whether a node has a handle. A node without its own handles has those of its type."""
     if not node.handles:
         return True
     return any(

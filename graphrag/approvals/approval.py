@@ -1,4 +1,4 @@
-"""A proposal as it is stored, with its preview, its decision and what came of it."""
+"""The stored form of a proposal, with its preview, its decision and its outcome."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from tools.proposals import Action, ProposedAction, to_document
 
 KIND = "approval"
 SCHEMA_VERSION = 1
-SYSTEM = "system"
-"""Who decides when nobody does: proposals expire."""
+SYSTEM = "system"  # The user of decisions without a person, such as expiry.
+# The user of decisions by policy, if no level requires a person. Its role is `SYSTEM`.
 POLICY = "policy"
-"""Who decides what no level demands a person for; its role is `SYSTEM`."""
 
 Status = Literal["pending", "applied", "rejected", "expired", "stale", "failed"]
+# Kinds of records that hold a large part of an approval; see `stored_parts`.
 Apart = Literal["undo", "approval_shown"]
-"""Kinds of records that keep a large part of an approval; see `stored_parts`."""
 Verdict = Literal["approve", "approve_edited", "reject", "expire"]
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Carry the action out as it is shown. The model reads the feedback of every decision."""
+    """Applies the action as shown. The model reads the feedback of each decision."""
 
     feedback: str = ""
 
@@ -40,7 +39,7 @@ class Approve:
 @final
 @dataclass(frozen=True, slots=True)
 class ApproveEdited:
-    """Carry out this action instead."""
+    """Applies this action instead."""
 
     action: Action | Mapping[str, Any]
     feedback: str = ""
@@ -49,7 +48,7 @@ class ApproveEdited:
 @final
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Do not carry it out."""
+    """Does not apply the action."""
 
     feedback: str = ""
 
@@ -69,10 +68,10 @@ class _StoredModel(BaseModel):
 
 @final
 class Decided(_StoredModel):
-    """Who decided what and when. Of an edit both actions are kept: this one was carried out.
+    """A stored decision. After an edit both actions are stored; this one was applied.
 
-    `levels` are the classes that each level demanded, where it was decided by policy.
-    Units: `at` in milliseconds since 1970.
+    `levels`: the classes that each level required, if policy decided. Units: `at` in milliseconds
+    since 1970.
     """
 
     verdict: Verdict
@@ -92,9 +91,7 @@ class Decided(_StoredModel):
 
 @final
 class Reason(_StoredModel):
-    """Why it came to nothing, or what to know before: a message's code and what stands
-    in its places.
-    """
+    """The reason of a failure, or a warning: the code of a message and its values."""
 
     code: str
     facts: dict[str, str] = Field(default_factory=dict[str, str])
@@ -102,12 +99,11 @@ class Reason(_StoredModel):
 
 @final
 class Outcome(_StoredModel):
-    """What came of a decision. `mutation` and `inverse` are there when it was applied.
+    """The outcome of a decision. `mutation` and `inverse` exist if it was applied.
 
-    `counts` says how many keys there are of each kind of which not all are in `keys`.
-
-    `conversion` is what clients are sent (`ai:apply_action`). `irregular` are edges among those
-    that the inverse restores which never fitted the rules.
+    `counts`: the number of keys, for kinds whose keys are not all listed in `keys`. `conversion`:
+    the form for clients (`ai:apply_action`). `irregular`: restored edges that violated the rules
+    before.
     """
 
     at: int
@@ -123,7 +119,7 @@ class Outcome(_StoredModel):
 
 @final
 class Comment(_StoredModel):
-    """What somebody said of a proposal. Units: `at` in milliseconds since 1970."""
+    """A comment on a proposal. Units: `at` in milliseconds since 1970."""
 
     by: str
     at: int
@@ -136,20 +132,22 @@ def _named(name: str, **more: Any) -> Any:
 
 @final
 class Approval(_StoredModel):
-    """One proposal. `names` are the action's own names of new nodes, with the keys they were given.
-    `labels` are what people called the nodes and types that it names when it was made.
+    """One proposal.
 
-    `undoes` names the approval whose change this one takes back, `undoes_also` those of the same
-    turn that it takes back with it; `undone_by` is the other way round. `reasons` are the levels
-    that demand a person; without any, `needs_person` is false and it may be decided by policy.
-    `codemod_id` is shared by the parts of one replacement over many graphs. `warnings` are for who
-    decides, as things were when it was made. `proposal_hash` is the same for every proposal of this
-    change. `comments`, oldest first, are there once somebody said something. `voice_code` is what a
-    caller names it by. `client` is the program that proposed it (`channel`, `name`, `version`,
-    `keyId`), `program` its id where it came from outside. `automation_id`, `scheduled_time` and
-    `seed_version` name the run that proposed it, where that was no conversation. `apart` names the
-    records that keep its large parts, once it is settled, and `apart_bytes` their size.
-    Units: times in milliseconds since 1970.
+    `names`: the action's own names of new nodes, with their keys. `labels`: the display names of
+    the nodes and types in the action at the time of the proposal.
+
+    `undoes`: the approval whose change this one undoes; `undoes_also`: others of the same turn;
+    `undone_by`: the reverse. `reasons`: the levels that require a person; if empty, `needs_person`
+    is false and policy may decide. `warnings`: for the person who decides, as of the time of the
+    proposal. `proposal_hash`: equal for all proposals of the same change. `comments`: oldest first.
+    `voice_code`: the name that callers use.
+
+    `codemod_id`: shared by the parts of a replacement over many graphs. `client`: the proposing
+    program (`channel`, `name`, `version`, `keyId`); `program`: its id, for programs outside of the
+    service. `automation_id`, `scheduled_time` and `seed_version`: the proposing run, if it was not
+    a conversation. `apart`: the records with the large parts of a settled proposal; `apart_bytes`:
+    their size. Units: times in milliseconds since 1970.
     """
 
     id: str
@@ -204,7 +202,7 @@ class Approval(_StoredModel):
 
     @property
     def is_by_policy(self) -> bool:
-        """Whether no person decided it, because no level demanded one."""
+        """Whether policy decided, since no level required a person."""
         return self.decision is not None and (self.decision.by, self.decision.role) == (
             POLICY,
             SYSTEM,
@@ -212,7 +210,7 @@ class Approval(_StoredModel):
 
     @property
     def effective_action(self) -> Action:
-        """The action that was, or would be, carried out."""
+        """The action that was applied, or would be."""
         return self.decision.action if self.decision and self.decision.action else self.action
 
     @property
@@ -223,25 +221,29 @@ class Approval(_StoredModel):
         return self.model_copy(update=changes)
 
     def to_document(self) -> dict[str, Any]:
-        """Return it as stored. What may hold thousands of documents is shared, not copied."""
+        """Returns the stored form. Parts that may contain thousands of documents are shared, not
+        copied.
+        """
         of_result = ("conversion", "mutation", "inverse")
         left_out: dict[str, Any] = {"action": True, "preview": True, "result": set(of_result)}
         document = self.model_dump(by_alias=True, exclude_none=True, exclude=left_out)
         document |= {"action": to_document(self.action), "preview": self.preview}
         if self.result is not None:
-            found = {name: getattr(self.result, name) for name in of_result}
-            document["result"] |= {name: part for name, part in found.items() if part is not None}
+            result_parts = {name: getattr(self.result, name) for name in of_result}
+            document["result"] |= {
+                name: part for name, part in result_parts.items() if part is not None
+            }
         return document
 
     def write(self) -> RecordWrite:
-        """Return the write that stores it in place of the version that was read."""
+        """Returns the write that stores it over the version that was read."""
         return RecordWrite(
             kind=KIND, key=self.id, data=self.to_document(), expected_version=self.version
         )
 
 
 def from_record(record: Record) -> Approval:
-    """Read a stored approval. Raises: BadDocument, also for the form of a newer program."""
+    """Returns a stored approval. Raises: BadDocument, also for the format of a newer version."""
     # `deciders` was stored by an earlier version, which had rules for single programs.
     data = {name: value for name, value in record.data.items() if name != "deciders"}
     try:
@@ -257,7 +259,7 @@ def from_record(record: Record) -> Approval:
 
 
 def decided(decision: Decision, by: Person, at: int) -> Decided:
-    """Return a decision as it is stored; of an edit, as if it had changed nothing."""
+    """Returns the stored form of a decision. An edit is stored as if it changed nothing."""
     verdict = "reject" if isinstance(decision, Reject) else "approve"
     feedback = clean(decision.feedback)[:MAX_FEEDBACK]
     return Decided(verdict=verdict, by=by.user_id, role=by.role, at=at, feedback=feedback)
@@ -267,5 +269,5 @@ MAX_FEEDBACK = 4_000
 
 
 def clean(text: str) -> str:
-    """Return the text as it can be stored: half a surrogate pair is no character."""
+    """Returns the text without halves of surrogate pairs, which cannot be stored."""
     return text.encode("utf-8", "replace").decode()

@@ -1,6 +1,4 @@
-"""What proposing, deciding and undoing share: the graphs, the stored approvals, the audit
-log, the clock.
-"""
+"""Shared by proposing, deciding and undoing: graphs, stored approvals, audit log and clock."""
 
 from __future__ import annotations
 
@@ -47,38 +45,34 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TTL_MS = 24 * 3600 * 1000
-MAX_QUEUED = 1_000
-"""Decisions of one graph that wait at most; one more is refused."""
+MAX_QUEUED = 1_000  # Maximum number of queued decisions per graph. Further ones are refused.
 
-ATTEMPTS = 200
-"""So often work begins again because others changed the graph meanwhile."""
+ATTEMPTS = 200  # Number of attempts if others keep changing the graph.
 BUSY_ATTEMPTS = 4
+# Maximum pause between attempts. It does not grow, so that callers who waited long are not last.
 PAUSE_S = 0.02
-"""The longest wait before another attempt. It does not grow: a caller that waited long would
-be the last.
-"""
 
+# Performs a write together with its own check, or raises.
 WriteGuard = Callable[[RecordWrite], Awaitable[Sequence[Record | None]]]
-"""Carries out a write together with a check of its own, or raises."""
 
 
 class Fence(Protocol):
-    """Lets a transaction through only as long as its caller may still
-    write; see `graphrag.leases.Lease`.
-    """
+    """Allows a transaction only while its caller may write; see `graphrag.leases.Lease`."""
 
     def fence(self) -> RecordWrite: ...
 
     async def read(self) -> None:
-        """Make the next `fence` fit what is stored. Raises: what says that the caller may not."""
+        """Updates the fence to the stored state. Raises: the error that the caller may no longer
+        write.
+        """
         ...
 
 
 @final
 class ApprovalContext:
-    """The approvals of one workspace, each written only over the version that was read.
+    """The approvals of one workspace. Each is written only over the version that was read.
 
-    Raises (writes): RecordConflict when somebody was faster.
+    Raises (writes): RecordConflict if another write was first.
     """
 
     def __init__(
@@ -94,11 +88,10 @@ class ApprovalContext:
         on_decided: Callable[[Approval], None] | None = None,
         on_proposed: Callable[[Approval], None] | None = None,
     ) -> None:
-        """`on_applied` is called with every change that a decision or an undo applied, `on_decided`
-        with every decision and undo that was carried out; what they raise is logged. `on_proposed`
-        is called with every proposal that a person must decide; it may not raise.
-        `require_validation`: the classes for which the operator demands a person.
-        `clock` gives milliseconds since 1970.
+        """`on_applied` is called with each change applied by a decision or undo, `on_decided` with
+        each decision and undo; their errors are logged. `on_proposed` is called with each proposal
+        that a person must decide and must not raise. `require_validation`: the classes for which
+        the operator requires a person. `clock` returns milliseconds since 1970.
         """
         self.source = source
         self.records = records
@@ -114,32 +107,30 @@ class ApprovalContext:
         self._asked: Counter[str] = Counter()
 
     def new_id(self) -> str:
-        """Return an id that nobody can guess."""
+        """Returns an id that cannot be guessed."""
         return f"ap_{secrets.token_hex(12)}"
 
     def is_home(self, by: Person) -> bool:
         return by.workspace == self.source.workspace
 
     def check(self, by: Person, role: Role = "viewer", code: str = "", *, about: str = "") -> None:
-        """Raises: ApprovalNotFound for somebody of another workspace, NotAllowed for one
-        of a lesser role.
-        """
+        """Raises: ApprovalNotFound in another workspace, NotAllowed below the role."""
         if not self.is_home(by):
             raise ApprovalNotFound(approval_id=about)
         if not by.at_least(role):
             raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
 
     def objection(self, asker: str, by: Person) -> str | None:
-        """Returns the message code of the rule by which a person may not decide what `asker` asked
-        for, None where they may.
+        """Returns the message code of the rule that forbids a person to decide requests of `asker`,
+        or None.
         """
         return self.deciders.objection(by, asker)
 
     # Reading
 
     async def stored(self, approval_id: str) -> Approval | None:
-        """Return an approval of this workspace as it is stored now, with what it shows, None where
-        there is none. What takes it back is read by `stored_parts.with_undo`.
+        """Returns a stored approval of this workspace with its preview, or None. Its undo data are
+        read by `stored_parts.with_undo`.
         """
         record = await self.records.get(KIND, approval_id)
         if record is None or record.data.get("workspace") != self.source.workspace:
@@ -148,32 +139,32 @@ class ApprovalContext:
         return await stored_parts.with_shown(self.records, approval)
 
     async def read(self, records: Sequence[Record]) -> list[Approval]:
-        """Reads records of this workspace in a thread: one can hold thousands of documents."""
+        """Parses records of this workspace in a thread, since one may contain thousands of
+        documents.
+        """
         own = [one for one in records if one.data.get("workspace") == self.source.workspace]
         return await asyncio.to_thread(lambda: [from_record(record) for record in own])
 
-    async def known(self, approval_id: str, by: Person) -> Approval:
-        """Return an approval that exists for this person. Raises: ApprovalNotFound."""
+    async def get_visible(self, approval_id: str, by: Person) -> Approval:
+        """Returns an approval that this person may see. Raises: ApprovalNotFound."""
         approval = await self.stored(approval_id) if self.is_home(by) else None
         if approval is None:
             raise ApprovalNotFound(approval_id=approval_id)
         return approval
 
     async def find(self, *, limit: int = 100, **fields: str | None) -> list[Approval]:
-        """Return the latest approvals with these fields (None: any), newest first; of settled ones
+        """Returns the latest approvals with these fields (None: any), newest first, settled ones
         without their large parts.
         """
         names = Approval.model_fields
         where = {names[k].serialization_alias or k: v for k, v in fields.items() if v is not None}
-        found = await self.records.query(
+        records = await self.records.query(
             KIND, where, order_by="createdTime", descending=True, limit=limit
         )
-        return await self.read(found)
+        return await self.read(records)
 
     async def waiting(self, *, limit: int = 1_000, **fields: str | None) -> list[Approval]:
-        """Return what nobody has decided and still may be, the latest
-        first. Raises: SourceError.
-        """
+        """Returns the open proposals that have not expired, newest first. Raises: SourceError."""
         now = self.clock()
         return [
             one
@@ -184,8 +175,8 @@ class ApprovalContext:
     # Writing
 
     async def put(self, approval: Approval, *, write_guard: WriteGuard | None = None) -> Approval:
-        """Store it; return it with its new version. `write_guard` carries the write out,
-        or refuses to.
+        """Stores an approval and returns it with its new version. `write_guard` performs the write
+        or refuses it.
         """
         write = await asyncio.to_thread(stored_parts.head_write, approval)
         written = await (write_guard(write) if write_guard else self.records.write([write]))
@@ -195,11 +186,11 @@ class ApprovalContext:
     async def in_turn(
         self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]
     ) -> T:
-        """Do `work` when it is its turn on this graph; again when others changed meanwhile
-        what it read.
+        """Runs `work` when its turn on this graph comes, and again if others changed meanwhile what
+        it read.
 
-        Once begun it goes on to its end, also when the caller goes away; one that is cancelled
-        before its turn leaves the queue. Raises: ApprovalBusy, and what `work` raises.
+        Work that has begun is finished even if the caller is cancelled; queued work is removed
+        then. Raises: ApprovalBusy, and the errors of `work`.
         """
         if self._asked[graph_key] >= MAX_QUEUED:
             raise ApprovalBusy(approval_id=approval_id)
@@ -215,8 +206,8 @@ class ApprovalContext:
         return await asyncio.shield(task)
 
     def is_free(self, graph_key: str) -> bool:
-        """Whether work on this graph would begin at once: what was just read is then as new
-        as can be.
+        """Returns whether work on this graph would begin at once, so that data just read are
+        current.
         """
         return graph_key not in self._asked
 
@@ -236,13 +227,12 @@ class ApprovalContext:
         fence: Fence | None = None,
         **more: str,
     ) -> Approval:
-        """Store an approval with its audit entry (with `more`), `records` and the
-        mutation it stands for.
+        """Stores an approval with its audit entry (with `more`), `records` and its mutation.
 
-        All in one transaction, on the graph as it was at `revision`; then the callbacks are called,
-        once for each transition, by any caller. Returns `result`, which has no version then: who
-        changes it again reads it first.
-        Raises: SourceError, unless all was done and only the answer was lost.
+        All in one transaction, on the graph at `revision`; then the callbacks are called, once per
+        transition whoever the caller is. Returns `result` without a version, so it must be read
+        again before the next change. Raises: SourceError, unless everything was stored and only the
+        answer was lost.
         """
         facts = await asyncio.to_thread(lambda: audit_facts(result, event) | more)
         result, parts = await asyncio.to_thread(stored_parts.apart, result)
@@ -275,25 +265,25 @@ class ApprovalContext:
         facts: Mapping[str, Any],
         write: Callable[[Sequence[RecordWrite]], Awaitable[object]],
     ) -> None:
-        """Have `write` store something a person does, in one transaction with the entry that
-        it is given.
+        """Calls `write` with an audit entry, to store it in one transaction with an action of a
+        person.
 
-        Raises: what `write` raises; RecordConflict when others are always first.
+        Raises: the errors of `write`; RecordConflict if others are always first.
         """
         await self.audit.record({**facts, "userId": by.user_id, "role": by.role}, write)
 
     async def close(
         self, approval: Approval, status: Status, decided: Decided, reason: Reason | None = None
     ) -> Approval:
-        """Record how an approval ended without a change of the graph. Raises: RecordConflict."""
+        """Stores the end of an approval that did not change the graph. Raises: RecordConflict."""
         outcome = Outcome(at=self.clock(), reason=reason)
         return await self.commit(
             approval.changed(status=status, decision=decided, result=outcome), status
         )
 
     async def expire(self, approval: Approval, *, graph_is_gone: bool = False) -> Approval:
-        """Close a pending approval that nobody decided in time, or can decide; return
-        how it ended.
+        """Closes a pending approval that was not decided in time or can no longer be.
+        Returns it.
         """
         decided = Decided(verdict="expire", by=SYSTEM, role=SYSTEM, at=self.clock())
         try:
@@ -306,9 +296,7 @@ class ApprovalContext:
             return await self.stored(approval.id) or approval
 
     async def _announced(self, approval: Approval) -> Approval:
-        """Call the callbacks with what was committed: whatever becomes of that,
-        it stays committed.
-        """
+        """Calls the callbacks after the commit, which their errors do not affect."""
         try:
             if self._on_decided is not None:
                 self._on_decided(approval)
@@ -335,8 +323,8 @@ async def _attempts(approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
 
 
 def change_hash(approval: Approval) -> str | None:
-    """Return what identifies the applied change and its inverse, so that neither can
-    be exchanged later.
+    """Returns the hash of the applied change and its inverse, by which later tampering
+    is detected.
     """
     result = approval.result
     if result is None or result.mutation is None:
@@ -345,7 +333,9 @@ def change_hash(approval: Approval) -> str | None:
 
 
 def audit_facts(approval: Approval, event: str) -> dict[str, Any]:
-    """Return what an audit entry says of a decision: who asked where, who decided, what changed."""
+    """Returns the facts of a decision for an audit entry: who asked where, who decided, what
+    changed.
+    """
     decision = approval.decision
     result = approval.result
     revision = result.revision if result else None

@@ -1,4 +1,4 @@
-"""Proposals and their decisions for one workspace: what the agent, the server and commands call."""
+"""Proposals and decisions of one workspace, for the agent, the server and commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tools.proposals import Action
 
 @final
 class Approvals:
-    """Stores proposals until people decide them, and carries each decision out once.
+    """Stores proposals until they are decided, and applies each decision once.
 
     The larger methods call functions of other modules, whose docstrings have details and errors.
     """
@@ -143,7 +143,7 @@ class Approvals:
 
     async def get(self, approval_id: str, by: Person) -> Approval:
         """Returns an approval. Raises: ApprovalNotFound, also in another workspace."""
-        return self._current(await self.context.known(approval_id, by))
+        return self._current(await self.context.get_visible(approval_id, by))
 
     def _current(self, approval: Approval) -> Approval:
         """Returns it with its current status: expired after its time, even if not yet stored so."""

@@ -1,8 +1,9 @@
-"""The audit log of a workspace: a chain in which each entry carries the hash of the one before.
+"""The audit log of a workspace: a chain in which each entry contains the hash of the previous one.
 
-An entry's hash covers all its facts, its number and the previous hash; a head record says where
-the chain ends. So an edited, removed, added or exchanged entry shows. Who can rewrite every later
-entry and the head is only found out by a head noted elsewhere: `verify` prints and takes one.
+The hash of an entry covers its facts, its number and the previous hash; a head record stores the
+end of the chain. So edited, removed, added or exchanged entries are detected. If someone rewrites
+all later entries and the head, only a head stored elsewhere reveals it: `verify` prints and accepts
+one.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from tools.proposals import hash_of
 
 KIND = "audit"
 HEAD = "head"
-START = "0" * 64
-"""What the first entry has for a previous hash."""
+START = "0" * 64  # The previous hash of the first entry.
 
 _ATTEMPTS = 100
 _DAMAGED = "is not a number: the audit log was damaged; verify it"
@@ -29,7 +29,7 @@ _DAMAGED = "is not a number: the audit log was damaged; verify it"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry. `facts` are what was recorded, `at` when. Units: milliseconds since 1970."""
+    """One entry. `facts`: the recorded data. Units: `at` in milliseconds since 1970."""
 
     sequence: int
     previous: str
@@ -50,7 +50,7 @@ class Entry:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What a look at the whole chain found. `head` is the hash to note elsewhere."""
+    """The result of verifying the whole chain. `head`: the hash to store elsewhere."""
 
     entries: int
     head: str
@@ -63,7 +63,9 @@ class Verification:
 
 @final
 class Audit:
-    """Appends to and checks the chain of one workspace. `clock` gives milliseconds since 1970."""
+    """Appends to the chain of one workspace and verifies it. `clock` returns milliseconds since
+    1970.
+    """
 
     def __init__(self, records: RecordStore, clock: Callable[[], int]) -> None:
         self._records = records
@@ -73,11 +75,12 @@ class Audit:
     async def record(
         self, facts: Mapping[str, Any], write: Callable[[Sequence[RecordWrite]], Awaitable[object]]
     ) -> Entry:
-        """Append an entry together with what it tells of: `write` is given the entry's writes and
-        stores them in the same transaction.
+        """Appends an entry in one transaction with its subject: `write` gets the writes of the
+        entry.
 
-        Entries of this process wait for one another; when another process was first, `write` is
-        called again. Raises: what `write` raises; RecordConflict when others are always first.
+        Entries of this process are appended one after another. If another process was first,
+        `write` is called again. Raises: the errors of `write`; RecordConflict if others are always
+        first.
         """
         async with self._turn:
             for attempt in range(1, _ATTEMPTS + 1):
@@ -102,7 +105,7 @@ class Audit:
         raise AssertionError("unreachable")
 
     def _next(self, facts: Mapping[str, Any], sequence: int, previous: str) -> Entry:
-        """Return the entry that follows on one of this number and hash."""
+        """Returns the entry that follows this number and hash."""
         covered: dict[str, Any] = {
             "sequence": sequence + 1,
             "at": self._clock(),
@@ -118,24 +121,22 @@ class Audit:
         before: int | None = None,
         limit: int = 100,
     ) -> list[Entry]:
-        """Return the latest entries, newest first; with `before` those of lower numbers than it."""
+        """Returns the latest entries, newest first; with `before` only those with lower numbers."""
         where = given(graphKey=graph_key, approvalId=approval_id)
         last = None if before is None else before - 1
-        found = await self._records.query(
+        records = await self._records.query(
             KIND, where, order_by="sequence", at_most=last, descending=True, limit=limit
         )
-        return [_stored(record) for record in found if record.key != HEAD]
+        return [_stored(record) for record in records if record.key != HEAD]
 
     async def length(self) -> int:
-        """Return the number of the last entry that the head knows.
-        Raises: BadDocument, SourceError.
+        """Returns the number of the last entry according to the head. Raises: BadDocument,
+        SourceError.
         """
         return _end_of(await self._records.get(KIND, HEAD))[0]
 
     async def verify(self, *, noted: str | None = None) -> Verification:
-        """Check every entry. `noted` is a head that was written down earlier: it must be
-        in the chain.
-        """
+        """Verifies every entry. `noted`: a head stored earlier, which must be in the chain."""
         head = await self._records.get(KIND, HEAD)
         claimed = _whole(head.data.get("lastSequence")) if head else 0
         # One more than there may be, so that what was added shows.
@@ -153,7 +154,7 @@ class Audit:
         )
 
     async def _take_in(self) -> None:
-        """Move the head to an entry that follows it: a backup may hold that without its head.
+        """Moves the head to an entry after it, which a backup may contain without its head.
 
         Raises: BadDocument, SourceError.
         """
@@ -171,7 +172,7 @@ def _key(sequence: int) -> str:
 
 
 def _stored(record: Record) -> Entry:
-    """Read a stored entry. Raises: BadDocument."""
+    """Returns a stored entry. Raises: BadDocument."""
     data = record.data
     own = ("sequence", "previous", "hash", "at")
     sequence = _whole(data.get("sequence"))
@@ -188,7 +189,7 @@ def _stored(record: Record) -> Entry:
 
 
 def _end_of(head: Record | None) -> tuple[int, str]:
-    """Return the number and hash of the chain's last entry. Raises: BadDocument."""
+    """Returns the number and hash of the last entry of the chain. Raises: BadDocument."""
     if head is None:
         return 0, START
     sequence = _whole(head.data.get("lastSequence"))
@@ -202,7 +203,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _chain_faults(records: Sequence[Record]) -> list[str]:
-    """Compare each record with what its place in the chain demands."""
+    """Returns the deviations of the records from their places in the chain."""
     faults: list[str] = []
     previous = START
     expected = 1
@@ -226,9 +227,7 @@ def _chain_faults(records: Sequence[Record]) -> list[str]:
 
 
 def _head_faults(head: Record | None, records: Sequence[Record]) -> list[str]:
-    """Compare the head with the chain's end; one entry more than it knows is an
-    append under way.
-    """
+    """Compares the head with the end of the chain. One more entry is an append in progress."""
     ordered = sorted(records, key=lambda found: found.key)
     if head is None:
         return ["the head of the chain is missing"] if len(ordered) > 1 else []

@@ -1,6 +1,4 @@
-"""Finds code in a proposed action that cannot be parsed, so that people know before
-they approve it.
-"""
+"""Finds code in a proposed action that cannot be parsed, to warn people before they approve it."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ MAX_FOUND = 20
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenCode:
-    """Code that cannot be parsed, of the node `key` or of `type/NAME`; `line` counts from 1."""
+    """Code that cannot be parsed, of the node `key` or of `type/NAME`. `line` counts from 1."""
 
     key: str
     line: int
@@ -29,12 +27,12 @@ class BrokenCode:
 
 def broken_code(action: Action, snapshot: Snapshot) -> list[BrokenCode]:
     """Returns the code of an action that cannot be parsed, in its order, at most MAX_FOUND."""
-    found = (
+    broken = (
         BrokenCode(key=key, line=line)
         for key, code, language in _codes(action, snapshot)
         if (line := first_error(code, language or "javascript")) is not None
     )
-    return list(islice(found, MAX_FOUND))
+    return list(islice(broken, MAX_FOUND))
 
 
 def _codes(action: Action, snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:

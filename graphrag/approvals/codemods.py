@@ -1,13 +1,13 @@
 """Codemods: one replacement over many graphs, proposed, decided and undone together.
 
-Each graph's part is an ordinary proposal, so that it is reviewed, decided, audited and undone as
-any other, in a transaction of its own: a part whose nodes were edited since is out of date, and the
-others go through. The parts share the id of the codemod, which stands in the place of their
-conversation. There is no record of the codemod itself: what was interrupted goes on when it is
-asked for again, with the parts that are left.
+The part of each graph is an ordinary proposal, which is reviewed, decided, audited and undone like
+any other, in its own transaction. If nodes of a part were edited since, only this part is outdated.
+The parts share the id of the codemod, which is stored instead of a conversation. There is no record
+of the codemod itself: an interrupted one continues with the remaining parts when it is requested
+again.
 
-Decision: the value is replaced literally, where what stands around it is no part of a longer one,
-and only in the texts by which a node is known to refer to it.
+Decision: the value is replaced literally, where it is not part of a longer value, and only in texts
+in which a node is known to refer to it.
 """
 
 from __future__ import annotations
@@ -36,21 +36,19 @@ from tools.proposals import MalformedProposal
 PREFIX = "cm_"
 MAX_GRAPHS = 1_000
 MAX_NODES = 20_000
-LISTED = 1_000
-"""So many of the latest changes are looked at for a list of codemods."""
-MAX_PATHS = 50
-"""Of a node with more texts to change all data are replaced."""
+LISTED = 1_000  # Number of the latest changes that are searched for codemods.
+MAX_PATHS = 50  # Of a node with more texts to change, all data are replaced.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# Errors that concern one part only.
 _OF_ONE_GRAPH = (ApprovalError, SourceError, MalformedProposal)
-"""What is wrong with one part is in no other's way."""
 _ANY_CASE: frozenset[UseKind] = frozenset({"url", "host", "table"})
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """What to replace, by what: in all graphs, or in those named.
-    Raises: BadUseValue, CodemodRefused.
+    """A value and its replacement, in all graphs or the named ones. Raises: BadUseValue,
+    CodemodRefused.
     """
 
     old: str
@@ -66,14 +64,14 @@ class Replacement:
 
     @property
     def reason(self) -> str:
-        """What each part says that it is for."""
+        """The reason in each proposal."""
         return f"{self.old.strip()} → {self.new.strip()}"
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphPart:
-    """What became of one graph: its proposal, or why there is none."""
+    """The part of one graph: its proposal, or the error that prevented it."""
 
     graph_key: str
     approval: Approval | None = None
@@ -89,7 +87,7 @@ class Codemod:
 
 @final
 class Codemods:
-    """Proposes, decides and undoes codemods of one workspace."""
+    """Proposes, decides and undoes the codemods of one workspace."""
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
@@ -97,15 +95,15 @@ class Codemods:
     async def propose(
         self, wanted: Replacement, by: Person, codemod_id: str | None = None
     ) -> Codemod:
-        """Propose the replacement in each graph with the value; with an id, in those left
-        out so far.
+        """Proposes the replacement in each graph with the value; with an id, in the graphs left out
+        so far.
 
-        Raises: NotAllowed, ApprovalNotFound, CodemodRefused where none or too many refer
-        to the value.
+        Raises: NotAllowed, ApprovalNotFound, CodemodRefused if no nodes or too many refer to the
+        value.
         """
         self._approvals.check(by, "editor", "proposing_needs_editor", about=codemod_id or "")
-        known = await self._parts(codemod_id, by) if codemod_id else []
-        if any((part.asker, part.reason) != (by.user_id, clean(wanted.reason)) for part in known):
+        earlier = await self._parts(codemod_id, by) if codemod_id else []
+        if any((part.asker, part.reason) != (by.user_id, clean(wanted.reason)) for part in earlier):
             raise CodemodRefused(code="codemod_is_another", value=wanted.old[:80])
         chosen = codemod_id or f"{PREFIX}{secrets.token_hex(12)}"
         entries = entries_for(wanted.old, wanted.kind)
@@ -120,11 +118,11 @@ class Codemods:
             raise CodemodRefused(
                 code=code, value=wanted.old[:80], graphs=MAX_GRAPHS, nodes=MAX_NODES
             )
-        have = {approval.graph_key for approval in known}
-        parts = [_part(approval) for approval in known]
-        for graph_key, found in by_graph.items():
+        have = {approval.graph_key for approval in earlier}
+        parts = [_part(approval) for approval in earlier]
+        for graph_key, nodes in by_graph.items():
             if graph_key not in have:
-                parts.append(await self._propose_part(chosen, wanted, graph_key, found, by))
+                parts.append(await self._propose_part(chosen, wanted, graph_key, nodes, by))
         return Codemod(id=chosen, parts=sorted(parts, key=lambda part: part.graph_key))
 
     async def _propose_part(
@@ -132,12 +130,12 @@ class Codemods:
         codemod_id: str,
         wanted: Replacement,
         graph_key: str,
-        found: Iterable[FoundNode],
+        nodes: Iterable[FoundNode],
         by: Person,
     ) -> GraphPart:
-        def made() -> list[dict[str, Any]]:
+        def updates() -> list[dict[str, Any]]:
             changes = (
-                {"nodeKey": one.node.key, "changes": changes_of(one.node, wanted)} for one in found
+                {"nodeKey": one.node.key, "changes": changes_of(one.node, wanted)} for one in nodes
             )
             return [
                 {"type": "update_node", "payload": change}
@@ -145,7 +143,7 @@ class Codemods:
                 if change["changes"]
             ]
 
-        actions = await asyncio.to_thread(made)  # of a thousand nodes it takes a second
+        actions = await asyncio.to_thread(updates)  # of a thousand nodes it takes a second
         asked = Asked(
             graph_key=graph_key,
             thread_id=codemod_id,
@@ -163,17 +161,17 @@ class Codemods:
             return GraphPart(graph_key=graph_key, refused=exc)
 
     async def latest(self, by: Person) -> list[Codemod]:
-        """Return the codemods among the latest LISTED changes, newest first, with the
-        parts that are.
+        """Returns the codemods among the latest LISTED changes, newest first, with the parts among
+        them.
         """
-        found = defaultdict[str, list[GraphPart]](list)
+        by_codemod = defaultdict[str, list[GraphPart]](list)
         for approval in await self._approvals.list(limit=LISTED, by=by):
             if approval.codemod_id and approval.undoes is None:
-                found[approval.codemod_id].append(_part(approval))
-        return [Codemod(id=key, parts=parts) for key, parts in found.items()]
+                by_codemod[approval.codemod_id].append(_part(approval))
+        return [Codemod(id=key, parts=parts) for key, parts in by_codemod.items()]
 
     async def get(self, codemod_id: str, by: Person) -> Codemod:
-        """Return a codemod with its parts as they stand. Raises: ApprovalNotFound."""
+        """Returns a codemod with the current state of its parts. Raises: ApprovalNotFound."""
         return Codemod(id=codemod_id, parts=[_part(a) for a in await self._parts(codemod_id, by)])
 
     async def decide(
@@ -183,8 +181,7 @@ class Codemods:
         by: Person,
         graphs: Sequence[str] | None = None,
     ) -> Codemod:
-        """Decide the parts that wait: all, or those of some graphs. A part that is decided stays
-        as it is.
+        """Decides the pending parts of all graphs, or of some. Decided parts do not change.
 
         Raises: ApprovalNotFound, NotAllowed (then none is decided).
         """
@@ -197,22 +194,22 @@ class Codemods:
     async def undo(
         self, codemod_id: str, by: Person, graphs: Sequence[str] | None = None
     ) -> Codemod:
-        """Take back what was applied and stands: in all graphs, or in some.
+        """Undoes the applied parts of all graphs, or of some.
 
-        Raises: ApprovalNotFound, NotAllowed (then nothing is taken back).
+        Raises: ApprovalNotFound, NotAllowed (then nothing is undone).
         """
         done: list[GraphPart] = []
         parts = await self._parts(codemod_id, by)
-        standing = [
+        undoable = [
             approval
             for approval in parts
             if (approval.status, approval.undone_by) == ("applied", None)
             and (graphs is None or approval.graph_key in graphs)
         ]
-        self._check_allowed(standing, by)
+        self._check_allowed(undoable, by)
         for approval in parts:
             result: Approval | Exception | None = None
-            if approval in standing:
+            if approval in undoable:
                 try:
                     result = await self._approvals.undo(approval.graph_key, approval.id, by=by)
                 except _OF_ONE_GRAPH as exc:
@@ -221,31 +218,35 @@ class Codemods:
         return Codemod(id=codemod_id, parts=done)
 
     def _check_allowed(self, parts: Iterable[Approval], by: Person) -> None:
-        """Raises: NotAllowed, where a person may not decide one of the parts."""
+        """Raises: NotAllowed if the person may not decide one of the parts."""
         for approval in parts:
             check_permission(self._approvals.context, approval, by)
 
     async def _parts(self, codemod_id: str, by: Person) -> list[Approval]:
-        """Return the parts by graph; undos of them are none."""
-        found: list[Approval] = []
+        """Returns the parts by graph, without undos of parts."""
+        approvals: list[Approval] = []
         if codemod_id.startswith(PREFIX):
-            found = await self._approvals.list(thread_id=codemod_id, limit=2 * MAX_GRAPHS, by=by)
-        parts = [approval for approval in found if approval.codemod_id and approval.undoes is None]
+            approvals = await self._approvals.list(
+                thread_id=codemod_id, limit=2 * MAX_GRAPHS, by=by
+            )
+        parts = [
+            approval for approval in approvals if approval.codemod_id and approval.undoes is None
+        ]
         if not parts:
             raise ApprovalNotFound(approval_id=codemod_id)
         return sorted(parts, key=lambda approval: (approval.graph_key, approval.created))
 
 
 def _part(approval: Approval, result: Approval | Exception | None = None) -> GraphPart:
-    """Return what became of a proposal: `result` where something was done with it."""
+    """Returns the part of a proposal. `result`: the result of an operation on it."""
     refused = result if isinstance(result, Exception) else None
     current = result if isinstance(result, Approval) else approval
     return GraphPart(graph_key=approval.graph_key, approval=current, refused=refused)
 
 
 def changes_of(node: Node, wanted: Replacement) -> dict[str, Any]:
-    """Return what to change of a node, new values by path; nothing where the value stands
-    in no text.
+    """Returns the changes of a node, new values by path; empty if none of its texts contains the
+    value.
     """
     entries = frozenset(entries_for(wanted.old, wanted.kind))
     document = json_document(node)
@@ -267,7 +268,7 @@ def changes_of(node: Node, wanted: Replacement) -> dict[str, Any]:
 
 
 def replaced(text: str, use: Use, wanted: Replacement) -> str:
-    """Return the text with the value replaced wherever it stands by itself."""
+    """Returns the text with each occurrence replaced that is not part of a longer value."""
     old = wanted.old.strip()
     new = wanted.new.strip()
     after = r"(?![\w-]|\.\w)" if use.kind in ("url", "host") else r"(?![\w-])"
@@ -279,6 +280,6 @@ def replaced(text: str, use: Use, wanted: Replacement) -> str:
 
 
 def _root(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the longest beginning of a path that can be written with dots."""
+    """Returns the longest beginning of a path that can be written with dots."""
     safe = next((at for at, part in enumerate(path) if not part or "." in part), len(path))
     return path[: max(1, safe)]

@@ -1,5 +1,5 @@
-"""Finds open proposals that cannot all be carried out as shown: two change one field, or one
-removes what another changes. Pure.
+"""Finds conflicts of open proposals: two change the same field, or one removes what another
+changes.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from graphrag.answer_body import AnswerBody
 from graphrag.approvals.approval import Approval
 
 MAX_CONFLICTS: Final = 200
-MAX_CLAIMS: Final = 5_000
-"""So many elements of one proposal are compared."""
+MAX_CLAIMS: Final = 5_000  # Maximum number of elements of a proposal that are compared.
 _KINDS: Final = ("nodes", "edges", "types", "graph")
 _WHOLE, _ENDS, _PLACE = "", "\0ends", "position"
 
 
 @final
 class Conflict(AnswerBody):
-    """Two open proposals that cannot both be carried out as shown: both change this field of an
-    element, or (without one) the element as a whole. `name`: what people call it.
+    """Two open proposals that cannot both be applied as shown.
+
+    Both change this field of an element, or without a field the whole element. `name`: its display
+    name.
     """
 
     ids: list[str]
@@ -41,25 +42,27 @@ class _Claim:
 
 
 def conflicts_of(approvals: Iterable[Approval]) -> list[Conflict]:
-    """Return each pair once, at most MAX_CONFLICTS. What builds on another is no conflict."""
+    """Returns each pair once, at most MAX_CONFLICTS. A proposal does not conflict with one it
+    builds on.
+    """
     claims: dict[tuple[str, str, str], list[_Claim]] = defaultdict(list)
-    found: dict[tuple[str, str], Conflict] = {}
+    conflicts: dict[tuple[str, str], Conflict] = {}
     for approval in approvals:
         for (kind, key, part, name), _ in zip(
             _claimed(approval.preview), range(MAX_CLAIMS), strict=False
         ):
             others = claims[approval.graph_key, kind, key]
             for other in others:
-                if len(found) >= MAX_CONFLICTS:
-                    return list(found.values())
+                if len(conflicts) >= MAX_CONFLICTS:
+                    return list(conflicts.values())
                 pair = (other.approval.id, approval.id)
-                if pair not in found and _excludes(other, approval, part):
+                if pair not in conflicts and _excludes(other, approval, part):
                     field = (
                         max(part, other.part, key=len)
                         if _WHOLE not in (part, other.part)
                         else _WHOLE
                     )
-                    found[pair] = Conflict(
+                    conflicts[pair] = Conflict(
                         ids=list(pair),
                         graph_key=approval.graph_key,
                         key=key,
@@ -67,7 +70,7 @@ def conflicts_of(approvals: Iterable[Approval]) -> list[Conflict]:
                         field=field,
                     )
             others.append(_Claim(approval, part, name))
-    return list(found.values())
+    return list(conflicts.values())
 
 
 def _excludes(other: _Claim, approval: Approval, part: str) -> bool:
@@ -82,8 +85,8 @@ def _excludes(other: _Claim, approval: Approval, part: str) -> bool:
 
 
 def _claimed(preview: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield kind, key, part and name of what a preview changes; of a new or removed edge
-    also its ends.
+    """Yields kind, key, part and name of each change in a preview, and the ends of new and removed
+    edges.
     """
     for group, items in preview.items():
         kind = next((kind for kind in _KINDS if group.startswith(kind)), None)

@@ -1,9 +1,8 @@
-"""Converts an action into what editors and stores carry out: instructions,
-new documents, deletions.
+"""Converts an action into instructions, new documents and deletions for editors and stores.
 
-What the action leaves open (keys, sheets, places) is chosen here and written into the action, so
-that it comes out the same whenever it is carried out.
-Pure: the same action, graph and source of keys give the same result.
+Anything that the action leaves open (keys, sheets, positions) is chosen here and written into the
+action, so that applying it again has the same result. Without side effects: the same action, graph
+and source of keys give the same result.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from tools.proposal_parts import (
 )
 
 Ids = Callable[[], str]
+# Keys that were generated here and are kept. Any other key is the action's own name of a node.
 _OWN = re.compile(r"ai_[0-9]+_[0-9a-z]{4,40}")
-"""Keys that were given here: such a key stays, any other is an action's own name."""
 
 
 def new_id() -> str:
@@ -45,15 +44,15 @@ def new_id() -> str:
 def convert_action(
     action: proposals.Action, snapshot: Snapshot, ids: Ids = new_id
 ) -> ActionConversion:
-    """Returns what carries out the action on a graph, whose workspace will own new node types.
+    """Returns the conversion of an action on a graph, whose workspace will own new node types.
 
     Raises: MalformedProposal, InstructionError, BadDocument, TooMuchToArrange.
     """
-    made = ActionConversion(snapshot, ids)
+    conversion = ActionConversion(snapshot, ids)
     singles = [single for _, single in proposals.single_actions(action)]
     # A file's documents are taken as they are. The payload of any other action is completed with
     # the keys, sheets and places that are chosen.
-    made.chosen = [
+    conversion.chosen = [
         {"payload": {}}
         if isinstance(one, proposals.ImportFileAction)
         else proposals.to_document(one)
@@ -61,21 +60,21 @@ def convert_action(
     ]
     for one in singles:
         if (new := one.effects().creates) and new.key:
-            made.names.setdefault(new.key, made.fresh(new.key))
-    ordered = sorted(zip(singles, made.chosen, strict=True), key=lambda part: part[0].phase)
+            conversion.names.setdefault(new.key, conversion.fresh(new.key))
+    ordered = sorted(zip(singles, conversion.chosen, strict=True), key=lambda part: part[0].phase)
     for single, document in ordered:
         if single.phase is not ConversionPhase.PLACES:
-            single.convert(made, document["payload"])
-    made.finish_new_nodes()
+            single.convert(conversion, document["payload"])
+    conversion.finish_new_nodes()
     for single, document in ordered:
         if single.phase is ConversionPhase.PLACES:
-            single.convert(made, document["payload"])
-    made.cut |= dict.fromkeys(snapshot.edges_of(set(made.gone)))
-    return made
+            single.convert(conversion, document["payload"])
+    conversion.cut |= dict.fromkeys(snapshot.edges_of(set(conversion.gone)))
+    return conversion
 
 
 def _position(key: str, box: Box, node: Node) -> Position:
-    """Returns a place as an action keeps it; the size only where it is another one."""
+    """Returns a position as actions contain it, with the size only if it changes."""
     size = None if box.width == node.size.width and box.height == node.size.height else box
     width, height = (size.width, size.height) if size else (None, None)
     return Position(node_key=key, pos_x=box.x, pos_y=box.y, width=width, height=height)
@@ -87,12 +86,11 @@ def _written(place: Position) -> dict[str, Any]:
 
 @final
 class ActionConversion:
-    """What carries out an action, on a graph as it is in `snapshot`; made by `convert_action`.
+    """The conversion of an action, on the graph in `snapshot`; created by `convert_action`.
 
-    `gone` and `cut` are the keys of nodes and edges to delete, `arranged` of nodes that were
-    arranged. `graph_fields` are those of the graph itself, None for one that goes; only stores
-    carry them out. `chosen` are the actions of a batch, or the one, with the keys, sheets and
-    places that were chosen.
+    `gone` and `cut`: keys of nodes and edges to delete; `arranged`: of nodes that were arranged.
+    `graph_fields`: fields of the graph itself, None to remove one; applied by stores only.
+    `chosen`: the actions of a batch, or the single one, with the chosen keys, sheets and positions.
     """
 
     def __init__(self, snapshot: Snapshot, ids: Ids) -> None:
@@ -114,20 +112,18 @@ class ActionConversion:
         self.sheetless_edges: set[str] = set()
         self.frames: list[Position] = []
         self.graph_fields: dict[str, Any] = {}
+        # The keys of new nodes, by their names in the action.
         self.names: dict[str, str] = {}
-        """The keys of new nodes, by what the action calls them."""
+        # The payloads of new nodes and edges by key; sheets and positions are added last.
         self.payloads: dict[str, dict[str, Any]] = {}
-        """The payloads of new nodes and edges, by the key of these: their sheets and
-        places come last.
-        """
         self.chosen: list[dict[str, Any]] = []
 
     def fresh(self, key: str | None = None) -> str:
-        """Returns a key for something new: its own where it has one, else another each time."""
+        """Returns a key for a new element: its own if it has one, else a generated one."""
         return key if key is not None and _OWN.fullmatch(key) else self.ids()
 
     def node(self, key: str) -> str:
-        """Returns the key of a node that an action names, new or not."""
+        """Returns the key of a node that an action names, new or existing."""
         return self.names.get(key, key)
 
     def configure_type(self, payload: ConfigureNodeType) -> None:
@@ -144,7 +140,7 @@ class ActionConversion:
         self.cut[key] = None
 
     def take_file(self, payload: ImportFile) -> None:
-        """Takes documents as a file has them."""
+        """Adds the documents of an imported file."""
         for raw in payload.put_nodes:
             node = parse_document(Node, raw, "nodes")
             old = self.nodes.get(node.key)
@@ -252,22 +248,22 @@ class ActionConversion:
         self.instructions.append(found.to_document())
 
     def arrange(self, payload: ReorganizeLayout, chosen: dict[str, Any]) -> None:
-        """Moves nodes to better places, unless the payload has their places already."""
+        """Moves nodes to better positions, unless the payload already contains their positions."""
         keys = list(dict.fromkeys(self.node(key) for key in payload.node_keys))
         self.arranged.update(dict.fromkeys(keys))
-        known = {**self.nodes, **self.new_nodes}
+        nodes = {**self.nodes, **self.new_nodes}
         if payload.positions is not None:
             places = {self.node(p.node_key): p for p in payload.positions}
         else:
-            made = arrange(
-                known,
+            boxes = arrange(
+                nodes,
                 [*self.snapshot.edges.values(), *self.new_edges],
-                keys=[key for key in keys if key in known],
+                keys=[key for key in keys if key in nodes],
                 strategy=payload.strategy or "left_to_right",
             )
-            places = {key: _position(key, box, known[key]) for key, box in made.items()}
+            places = {key: _position(key, box, nodes[key]) for key, box in boxes.items()}
         for key, place in places.items():
-            if key in known:
+            if key in nodes:
                 self.move_node(key, place.pos_x, place.pos_y)
                 self._resize(key, place)
         chosen["nodeKeys"] = keys
@@ -279,7 +275,7 @@ class ActionConversion:
                 self._instruct(key, Instruction(o=int(Op.SET), p=("size", name), v=extent))
 
     def finish_new_nodes(self) -> None:
-        """Chooses the sheets and places that were left open."""
+        """Chooses the sheets and positions that were left open."""
         self._choose_sheets()
         obstacles = {key: node for key, node in self.nodes.items() if key not in self.gone}
         fixed = {key: node for key, node in self.new_nodes.items() if key not in self.placeless}
@@ -310,8 +306,8 @@ class ActionConversion:
                 self.payloads[key] |= {"sheet": node.sheet, "posX": node.pos_x, "posY": node.pos_y}
 
     def _choose_sheets(self) -> None:
-        """A new node goes to the sheet of what it is connected to, and takes
-        new neighbours along.
+        """Places each new node on the sheet of the nodes it is connected to, together with new
+        neighbours.
         """
         sheets = {key: node.sheet for key, node in {**self.nodes, **self.new_nodes}.items()}
         for key in self.sheetless:
@@ -338,17 +334,19 @@ class ActionConversion:
 
     @property
     def sheet_id(self) -> str:
-        """The sheet that most of it is about."""
+        """Returns the sheet that most of the action concerns."""
         nodes = self.snapshot.nodes
         edges = self.snapshot.edges
-        sheets = [made.sheet for made in (*self.new_nodes.values(), *self.new_edges)]
+        sheets = [element.sheet for element in (*self.new_nodes.values(), *self.new_edges)]
         sheets += [instruction["sheetId"] for instruction in self.instructions]
         sheets += [nodes[key].sheet for key in self.gone if key in nodes]
         sheets += [edges[key].sheet for key in self.cut if key in edges]
         return max(sheets, key=sheets.count) if sheets else self.default_sheet
 
     def choices_in(self, action: proposals.Action) -> proposals.Action:
-        """Returns the action with what was chosen, batches merged; more may have been converted."""
+        """Returns the action with the chosen values. `chosen` may also contain further actions,
+        after its own.
+        """
         if isinstance(action, proposals.ImportFileAction):
             return action
         own = self.chosen[: len(list(proposals.single_actions(action)))]
@@ -357,7 +355,7 @@ class ActionConversion:
         return proposals.parse_action(own[0])
 
     def to_document(self) -> dict[str, Any]:
-        """Returns it as clients know it (`ai:apply_action`)."""
+        """Returns the form for clients (`ai:apply_action`)."""
         return {
             "instructions": self.instructions,
             "nodesToCreate": [json_document(node) for node in self.new_nodes.values()],

@@ -1,10 +1,9 @@
-"""Carries a decision out, a person's or by policy: once, on the graph as it is now, or not at
-all with why.
+"""Applies a decision, of a person or by policy, once on the current graph, or closes it with a
+reason.
 
-Decision: whatever a decision comes to is one transaction. An approval writes the mutation, the
-approval over the version that was read, and the audit entry; anything else the last two. So a
-process may die at any moment, of several decisions one wins, and nothing has to be claimed
-beforehand or given back.
+Decision: each outcome of a decision is one transaction. An approval writes the mutation, the
+approval over the version that was read, and the audit entry; other outcomes write the last two. So
+a process may die at any moment, only one of several decisions is applied, and no lock is needed.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ MAX_SHOWN = 5
 
 @final
 class _Ended(Exception):
-    """Why an approval cannot be applied, and what that makes of it."""
+    """The reason why an approval cannot be applied, and its resulting status."""
 
     def __init__(self, status: Status, code: str, /, **facts: str) -> None:
         self.status: Status = status
@@ -60,12 +59,11 @@ async def decide(
     *,
     thread_id: str | None = None,
 ) -> Approval:
-    """Decide an approval and carry the decision out, once; what comes back may be stale or failed.
+    """Decides an approval and applies the decision once. The result may be stale or failed.
 
-    With `thread_id`, an approval of another thread does not exist.
-    Raises: ApprovalNotFound, NotAllowed, AlreadyDecided, ProposalExpired, ProposalWaits,
-    ProposalRefused (an edit that does not work), ApprovalBusy, MalformedProposal; then the approval
-    is as it was.
+    With `thread_id`, approvals of other threads do not exist. Raises: ApprovalNotFound, NotAllowed,
+    AlreadyDecided, ProposalExpired, ProposalWaits, ProposalRefused (for an invalid edit),
+    ApprovalBusy, MalformedProposal; then the approval is unchanged.
     """
     context.check(by, about=approval_id)
     found = await context.stored(approval_id)
@@ -86,11 +84,11 @@ async def decide(
         if approval.expires <= context.clock():
             await context.expire(approval)
             raise errors.ProposalExpired(approval_id=approval.id)
-        taken = decided(decision, by, context.clock())
+        stored_decision = decided(decision, by, context.clock())
         if isinstance(decision, Reject):
-            return await context.close(approval, "rejected", taken)
+            return await context.close(approval, "rejected", stored_decision)
         edit = decision if isinstance(decision, ApproveEdited) else None
-        return await _carry_out(context, approval, taken, by=by, edit=edit)
+        return await _carry_out(context, approval, stored_decision, by=by, edit=edit)
 
     return await context.in_turn(approval.graph_key, approval_id, work)
 
@@ -105,17 +103,17 @@ def check_permission(context: ApprovalContext, approval: Approval, by: Person) -
 async def _carry_out(
     context: ApprovalContext,
     approval: Approval,
-    taken: Decided,
+    decision: Decided,
     *,
     by: Person | None = None,
     edit: ApproveEdited | None = None,
     fence: Fence | None = None,
 ) -> Approval:
-    """Review and apply what was proposed, or a person's edit of it, or close it as stale or failed.
+    """Reviews and applies a proposal, or a person's edit of it, or closes it as stale or failed.
 
-    `by` decides it; None: nobody does, and where a person is demanded now it waits for one.
-    Raises: NotAllowed, ProposalWaits, ProposalRefused and MalformedProposal (of an edit);
-    RevisionConflict, RecordConflict when others were faster.
+    `by`: the person who decides; None: nobody, so a proposal that now requires a person waits.
+    Raises: NotAllowed, ProposalWaits, ProposalRefused and MalformedProposal (for an edit);
+    RevisionConflict, RecordConflict if others were first.
     """
     try:
         edited = await _edited(context, approval, edit) if edit else None
@@ -123,7 +121,7 @@ async def _carry_out(
             reviewed, snapshot = edited
             facts = {"action": reviewed.action, "action_hash": canonical_hash(reviewed.action)}
             facts |= {"verdict": "approve_edited", "preview": dict(reviewed.preview)}
-            taken = taken.model_copy(update=facts)
+            decision = decision.model_copy(update=facts)
         else:
             await _look_at_others(context, approval)
             snapshot = await load_near(
@@ -133,7 +131,7 @@ async def _carry_out(
                 approval, levels = await _with_demands(context, approval, snapshot)
                 if approval.needs_person:
                     return approval
-                taken = taken.model_copy(update={"levels": levels.to_document()})
+                decision = decision.model_copy(update={"levels": levels.to_document()})
             reviewed = await asyncio.to_thread(_validated, approval, snapshot)
         mutation = reviewed.mutation
         revision = snapshot.graph.revision
@@ -144,7 +142,9 @@ async def _carry_out(
             outcome_of, before, mutation, at=context.clock(), conversion=reviewed.conversion
         )
         shown = approval.preview if edited else dict(reviewed.preview)
-        result = approval.changed(status="applied", decision=taken, result=outcome, preview=shown)
+        result = approval.changed(
+            status="applied", decision=decision, result=outcome, preview=shown
+        )
         return await context.commit(result, "applied", mutation, revision=revision, fence=fence)
     except _Ended as exc:
         ended = exc
@@ -152,19 +152,17 @@ async def _carry_out(
         ended = _Ended("failed", "failed_graph_gone")
     except (InvalidMutation, BadDocument) as exc:
         ended = _Ended("failed", "failed_refused", problem=str(exc))
-    return await context.close(approval, ended.status, taken, ended.reason)
+    return await context.close(approval, ended.status, decision, ended.reason)
 
 
 def _cut_ends(approval: Approval) -> list[str]:
-    """Return the nodes at the ends of edges that a proposal deletes: there these
-    edges are found.
-    """
+    """Returns the nodes at the ends of deleted edges, with which these edges are read."""
     edges: Sequence[Mapping[str, Any]] = approval.preview.get("edgesRemoved", ())
     return [str(edge[end]) for edge in edges for end in ("source", "target")]
 
 
 async def _look_at_others(context: ApprovalContext, approval: Approval) -> None:
-    """Raise ProposalWaits, or _Ended where what this one builds on will never be there."""
+    """Checks the proposals that this one builds on. Raises: ProposalWaits, _Ended."""
     waits: list[str] = []
     for other_id in approval.depends_on:
         other = await context.stored(other_id)
@@ -181,7 +179,7 @@ async def _look_at_others(context: ApprovalContext, approval: Approval) -> None:
 async def _edited(
     context: ApprovalContext, approval: Approval, edit: ApproveEdited
 ) -> tuple[Reviewed, Snapshot] | None:
-    """Review what a person made of the proposal; None when that is the proposal itself.
+    """Reviews an edit of the proposal. Returns None if the edit changes nothing.
 
     Raises: ProposalRefused, MalformedProposal.
     """
@@ -194,8 +192,8 @@ async def _edited(
 
 
 def _validated(approval: Approval, snapshot: Snapshot) -> Reviewed:
-    """Review a proposal on the graph as it is: it must do what was shown, to
-    that. Raises: _Ended.
+    """Reviews a proposal on the current graph. It must have the effect that was shown. Raises:
+    _Ended.
     """
     action = approval.action
     if canonical_hash(action) != approval.action_hash:
@@ -216,16 +214,16 @@ def _validated(approval: Approval, snapshot: Snapshot) -> Reviewed:
 
 
 def _frames_of(action: Action) -> set[str]:
-    """Return the notes and groups that grow to hold new nodes."""
+    """Returns the notes and groups that grow to contain new nodes."""
     created = (single.effects().creates for _, single in single_actions(action))
     return {frame.node_key for new in created if new for frame in new.frames or ()}
 
 
 def _essence(preview: Mapping[str, Any], frames: set[str]) -> str:
-    """Return what a preview says will happen: not what things are called, where what goes stood,
-    nor how much `frames` grow, which may have grown for others meanwhile.
+    """Returns the effects in a preview, for comparison. Ignores display names, positions of deleted
+    nodes, and the growth of `frames`, which may have grown for other nodes meanwhile.
     """
-    found: dict[str, Any] = {}
+    effects: dict[str, Any] = {}
     for part, items in preview.items():
         dropped = ("posX", "posY") if part == "nodesRemoved" else ("name",)
         if part.endswith("Added") or part.startswith("edgesRemoved"):
@@ -236,8 +234,8 @@ def _essence(preview: Mapping[str, Any], frames: set[str]) -> str:
                 item for item in map(partial(_without_growth, frames), essence) if item["fields"]
             ]
         if essence:
-            found[part] = essence
-    return canonical_json(found)
+            effects[part] = essence
+    return canonical_json(effects)
 
 
 def _without_growth(frames: set[str], change: dict[str, Any]) -> dict[str, Any]:
@@ -249,24 +247,22 @@ def _without_growth(frames: set[str], change: dict[str, Any]) -> dict[str, Any]:
 async def decide_by_policy(
     context: ApprovalContext, approval_ids: Sequence[str], *, fence: Fence | None = None
 ) -> list[Approval]:
-    """Apply the proposals of a step for which no level demands a person; return them as
-    they are then.
+    """Applies the proposals of a step for which no level requires a person, and returns them.
 
-    A step is looked at as a whole, with the levels as they are now: where one of its proposals
-    needs a person, or builds on what waits, nothing is applied. `fence` lets it write only as long
-    as its caller may.
-    Raises: what `fence` raises, ApprovalBusy.
+    The step is decided as a whole, by the current levels: if one proposal requires a person or
+    builds on a pending one, nothing is applied. `fence`: allows writing only while the caller may
+    write. Raises: the errors of `fence`, ApprovalBusy.
     """
-    found = [await context.stored(one) for one in dict.fromkeys(approval_ids)]
-    approvals = [one for one in found if one is not None]
+    stored = [await context.stored(one) for one in dict.fromkeys(approval_ids)]
+    approvals = [one for one in stored if one is not None]
     if await _are_free(context, approvals):
         approvals = [await _decided_by_policy(context, one, fence) for one in approvals]
     return approvals
 
 
 async def _are_free(context: ApprovalContext, approvals: list[Approval]) -> bool:
-    """Say whether no level demands a person for any of these that is open; one that now
-    does is replaced.
+    """Returns whether no open approval requires a person. Replaces those that now do in
+    the list.
     """
     own = {one.id for one in approvals}
     for number, approval in enumerate(approvals):
@@ -292,7 +288,9 @@ async def _are_free(context: ApprovalContext, approvals: list[Approval]) -> bool
 async def _with_demands(
     context: ApprovalContext, approval: Approval, snapshot: Snapshot
 ) -> tuple[Approval, Levels]:
-    """Return a proposal with what is demanded now, stored if that is a person, and the levels."""
+    """Returns a proposal with the current requirements, stored if a person is required, and the
+    levels.
+    """
     levels = await levels_of(
         context, approval.action, snapshot, unattended=approval.automation_id is not None
     )

@@ -1,5 +1,5 @@
-"""Comments on a proposal: who may see it to decide or asked for it says something of
-it, also afterwards.
+"""Comments on a proposal, by the person who asked for it and people who may decide it, also
+afterwards.
 """
 
 from __future__ import annotations
@@ -14,27 +14,26 @@ from graphrag.roles import Person
 
 MAX_COMMENTS: Final = 100
 MAX_COMMENT_CHARS: Final = 2_000
+# The event of the audit entry of a comment. The entry does not contain the text.
 COMMENTED: Final = "commented"
-"""The event of a comment's audit entry, which holds no text."""
 
 
 async def comment(context: ApprovalContext, approval_id: str, text: str, by: Person) -> Approval:
-    """Add a comment; return the approval with it. A decision made at the same time loses
-    nothing of either.
+    """Adds a comment and returns the approval. Concurrent decisions and comments are both kept.
 
-    Raises: ApprovalNotFound, NotAllowed (who may only look, unless they
-    asked), DiscussionFull, ApprovalBusy.
+    Raises: ApprovalNotFound, NotAllowed (for people who may only read, unless they asked),
+    DiscussionFull, ApprovalBusy.
     """
 
     async def add() -> Approval:
-        approval = await context.known(approval_id, by)
+        approval = await context.get_visible(approval_id, by)
         if by.user_id != approval.asker and not by.at_least("editor"):
             raise NotAllowed(code="commenting_needs_editor", user_id=by.user_id, role=by.role)
         before = approval.comments or ()
         if len(before) >= MAX_COMMENTS:
             raise DiscussionFull(approval_id=approval.id, most=MAX_COMMENTS)
-        said = clean(text).strip()[:MAX_COMMENT_CHARS]
-        one = Comment(by=by.user_id, at=context.clock(), text=said)
+        content = clean(text).strip()[:MAX_COMMENT_CHARS]
+        one = Comment(by=by.user_id, at=context.clock(), text=content)
         facts = {
             "event": COMMENTED,
             "approvalId": approval.id,
@@ -47,5 +46,5 @@ async def comment(context: ApprovalContext, approval_id: str, text: str, by: Per
         await context.audited(by, facts, lambda entry: context.records.write([own, *entry]))
         return commented.changed(version=None)
 
-    approval = await context.known(approval_id, by)
+    approval = await context.get_visible(approval_id, by)
     return await context.in_turn(approval.graph_key, approval_id, add)

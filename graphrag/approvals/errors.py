@@ -30,9 +30,7 @@ _SHOWN = 5
 
 
 class ApprovalError(LocalizedError):
-    """Base of what proposals and decisions raise on purpose. `approval_id` is "" where it
-    is about none.
-    """
+    """Base of the errors of proposals and decisions. `approval_id`: "" if it concerns none."""
 
     def __init__(self, *, approval_id: str = "", **facts: Any) -> None:
         self.approval_id = approval_id
@@ -51,7 +49,7 @@ class NotAllowed(ApprovalError):
 
 
 def problem_lines(problems: Sequence[Problem]) -> str:
-    """Return the first of what is wrong with an action, each with its place."""
+    """Returns the first problems of an action, each with its path."""
     return "; ".join(f"{p.where}: {p.what}" if p.where else p.what for p in problems[:_SHOWN])
 
 
@@ -81,7 +79,7 @@ class RejectedBefore(ApprovalError):
 
 @final
 class AlreadyDecided(ApprovalError):
-    """`status` is what it came to."""
+    """`status`: the status of the approval."""
 
     def __init__(self, *, approval_id: str, status: str, by: str) -> None:
         self.status = status
@@ -131,7 +129,7 @@ class UndoGone(ApprovalError, code="undo_gone"): ...
 
 @final
 class UndoRefused(ApprovalError, code="undo_refused"):
-    """`changed` names what later changes altered or built upon, as `node/KEY: data.name`."""
+    """`changed`: the content that later changes altered or depend on, as `node/KEY: data.name`."""
 
     def __init__(self, *, approval_id: str, changed: Sequence[str]) -> None:
         self.changed = tuple(changed)

@@ -1,5 +1,5 @@
-"""Stores what a file changes in a graph: a change like an approved one, audited, and
-undone like one.
+"""Stores the changes of an imported file: applied like an approved change, audited, and
+undoable.
 """
 
 from __future__ import annotations
@@ -28,18 +28,16 @@ from tools.proposals import ImportFileAction
 from tools.write_tools import Snapshot
 
 _PREVIEW_PART = re.compile("(Added|Removed|Changed|Moved)$")
-THREAD = "import"
-"""Stands for the conversation of what nobody asked for in one."""
+THREAD = "import"  # The thread of changes that were not requested in a conversation.
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """What a file changes in a graph as it was `before`, and what of it is left
-    to people: `proposed`.
+    """The changes of a file to a graph, and the part that people must decide (`proposed`).
 
-    `before` holds the whole graph. `records` join the transaction. `older` are pending proposals of
-    earlier imports, which this one replaces.
+    `before`: the whole graph. `records`: stored in the same transaction. `older`: pending proposals
+    of earlier imports, which are replaced.
     """
 
     file: str
@@ -59,23 +57,20 @@ class FileChange:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The change as an applied approval and what waits for a decision; None where
-    there is nothing.
-    """
+    """The applied approval and the pending proposal; None if there is none."""
 
     applied: Approval | None
     waiting: Approval | None
 
 
 async def store_file(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
-    """Apply what a file changes in a graph, and propose what is left of it to
-    people, in one transaction.
+    """Applies the changes of a file, and proposes the part that people must decide, in one
+    transaction.
 
-    What people must be asked for stays as it is where less than a reviewer imports. Vectors
-    are not kept for an undo: of a whole file they would take more room than the file, and
-    they are computed again.
-    Raises: NotAllowed, RevisionConflict, RecordConflict (somebody was faster), InvalidMutation,
-    BadDocument; then nothing has changed.
+    The requirements for decisions are not changed if the person is below reviewer. Vectors are not
+    stored for an undo, since those of a whole file would need more space than the file; they are
+    computed again. Raises: NotAllowed, RevisionConflict, RecordConflict (another write was first),
+    InvalidMutation, BadDocument; then nothing has changed.
     """
     context.check(by, "editor", "proposing_needs_editor")
     if not by.at_least("reviewer"):
@@ -98,20 +93,20 @@ async def store_file(context: ApprovalContext, change: FileChange, by: Person) -
 
 
 def open_conflicts(older: Iterable[Approval]) -> dict[tuple[str, str], frozenset[tuple[str, ...]]]:
-    """Return the fields that proposals ask to change, by (`nodes`, `edges`, `types`
-    or `graph`; key).
+    """Returns the fields that proposals would change, by (`nodes`, `edges`, `types` or `graph`;
+    key).
 
-    Of a document that they add or delete there are none.
+    Empty for documents that they add or delete.
     """
-    found: dict[tuple[str, str], frozenset[tuple[str, ...]]] = {}
+    fields: dict[tuple[str, str], frozenset[tuple[str, ...]]] = {}
     for approval in older:
         for part, items in approval.preview.items():
             kind = _PREVIEW_PART.sub("", part)
             for item in items if kind != part else ():
                 name = (kind, str(item.get("key") or item["_key"]))
                 paths = frozenset(tuple(field["path"]) for field in item.get("fields", ()))
-                found[name] = found.get(name, frozenset()) | paths
-    return found
+                fields[name] = fields.get(name, frozenset()) | paths
+    return fields
 
 
 def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stored:

@@ -1,4 +1,6 @@
-"""Shows what pending proposals of a thread will create: a later proposal may build on it."""
+"""The elements that pending proposals of a thread will create, on which later proposals
+may build.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ class Additions:
 
 
 def additions_of(approval: Approval) -> Additions:
-    """Read from a proposal's preview what it adds. Raises: BadDocument."""
+    """Returns the documents that a proposal adds, from its preview. Raises: BadDocument."""
     shown = approval.preview
     nodes = [parse_document(Node, raw, "nodes") for raw in shown.get("nodesAdded", ())]
     edges = [parse_document(Edge, raw, "edges") for raw in shown.get("edgesAdded", ())]
@@ -43,7 +45,7 @@ def additions_of(approval: Approval) -> Additions:
 
 
 def with_additions(snapshot: Snapshot, additions: Iterable[Additions]) -> Snapshot:
-    """Return the graph as if these were applied; an edge whose end is not there is left out."""
+    """Returns the graph with these additions, without edges that have a missing end."""
     nodes = dict(snapshot.nodes)
     edges = dict(snapshot.edges)
     types = dict(snapshot.types)
@@ -51,21 +53,19 @@ def with_additions(snapshot: Snapshot, additions: Iterable[Additions]) -> Snapsh
         types.update(added.types)
         nodes.update(added.nodes)
         edges.update(added.edges)
-    standing = {key: e for key, e in edges.items() if e.source in nodes and e.target in nodes}
-    return replace(snapshot, nodes=nodes, edges=standing, types=types)
+    complete = {key: e for key, e in edges.items() if e.source in nodes and e.target in nodes}
+    return replace(snapshot, nodes=nodes, edges=complete, types=types)
 
 
 def used_by(action: Action, additions: Sequence[Additions]) -> list[Additions]:
-    """Return those additions that an action builds on; what they build on themselves is
-    theirs to say.
-    """
+    """Returns the additions that an action builds on directly."""
     named = keys_named(action, "node") | keys_named(action, "edge")
     types = keys_named(action, "type")
     return [a for a in additions if named & {*a.nodes, *a.edges} or types & a.types.keys()]
 
 
 def own_names(proposed: Action, finalized: Action) -> dict[str, str]:
-    """Return the names that an action gave its new nodes, with the keys they got."""
+    """Returns the names that an action gave its new nodes, with their keys."""
     pairs = zip(_keys_created(proposed), _keys_created(finalized), strict=True)
     return {name: key for name, key in pairs if name and key and name != key}
 
@@ -76,25 +76,23 @@ def _keys_created(action: Action) -> list[str | None]:
 
 
 def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> Action:
-    """Put the keys of pending nodes where an action uses their names.
+    """Replaces the names of pending nodes in an action by their keys.
 
-    A name that is a node of the graph (`known`), or that the action creates itself,
-    means that node.
+    A name that is a key in the graph (`known`), or of a node that the action creates, is kept.
     """
     own = {*_keys_created(action), *known}
-    meant = {name: key for name, key in names.items() if name not in own}
-    if not meant or not keys_named(action, "node") & meant.keys():
+    keys = {name: key for name, key in names.items() if name not in own}
+    if not keys or not keys_named(action, "node") & keys.keys():
         return action
-    return with_node_keys(action, meant)
+    return with_node_keys(action, keys)
 
 
 @final
 class PendingView:
-    """A source for writing tools in which the pending nodes, edges and types are
-    there: a GraphDataSource.
+    """A GraphDataSource for write tools that includes pending nodes, edges and types.
 
-    A pending node is there under its key and under the name by which the model called it.
-    Searches and walks see the stored graph alone.
+    A pending node has its key, and also the name that the model gave it. Searches and traversals
+    use the stored graph only.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
-"""What each level demands of an action: settings, workspace, graph, node types; read, and
-set by people.
+"""The requirements of each level for an action: settings, workspace, graph, node types.
 
-Each change of a demand is audited, in one transaction. Settings of the operator are read
-here, never set.
+Each change of a requirement is audited in the same transaction. Settings of the operator are only
+read.
 """
 
 from __future__ import annotations
@@ -27,15 +26,14 @@ from tools.write_tools import Snapshot, with_references
 
 POLICY_KIND = "policy"
 WORKSPACE_POLICY = "workspace"
-FOLLOWING = "references"
-"""The place of the changes by which other nodes follow a rename."""
+FOLLOWING = "references"  # The place of changes by which other nodes follow a rename.
 VALIDATION = "validation"
+# Fields of a graph's metadata that proposals of models must not change.
 PROTECTED_METADATA = (VALIDATION, "checks", "alwaysSend")
-"""Fields of a graph's metadata that no model's proposal may change."""
 
 
 async def _workspace_classes(context: ApprovalContext) -> frozenset[ActionClass]:
-    """Return the classes for which the workspace demands a person. Raises: SourceError."""
+    """Returns the classes for which the workspace requires a person. Raises: SourceError."""
     record = await context.records.get(POLICY_KIND, WORKSPACE_POLICY)
     return classes_named(record.data.get("classes")) if record else frozenset()
 
@@ -49,7 +47,9 @@ async def levels_of(
     request: bool = False,
     unattended: bool = False,
 ) -> Levels:
-    """Return what every level demands now of an action on this graph. Raises: SourceError."""
+    """Returns the current requirements of each level for an action on this graph. Raises:
+    SourceError.
+    """
     names = {
         name for _, single in single_actions(action) for name in types_touched(single, snapshot)
     }
@@ -66,7 +66,7 @@ async def levels_of(
 
 
 def classes_of_type(config: NodeTypeConfig | None) -> frozenset[ActionClass]:
-    """Return the classes for which a node type demands a person."""
+    """Returns the classes for which a node type requires a person."""
     return classes_named(_validation(config)) if config else frozenset()
 
 
@@ -75,58 +75,56 @@ def _validation(config: NodeTypeConfig) -> Any:
 
 
 def types_touched(single: SingleAction, snapshot: Snapshot) -> list[str]:
-    """Return the names of the node types that a part of an action touches, also through edges."""
+    """Returns the names of the node types that a part of an action touches, also through edges."""
     edges = [snapshot.edges[key] for key in keys_named(single, "edge") if key in snapshot.edges]
     keys = keys_named(single, "node") | {
         end for edge in edges for end in (edge.source, edge.target)
     }
-    found = {snapshot.nodes[key].type for key in keys if key in snapshot.nodes}
-    return sorted(found | keys_named(single, "type"))
+    types = {snapshot.nodes[key].type for key in keys if key in snapshot.nodes}
+    return sorted(types | keys_named(single, "type"))
 
 
 def demands_of(action: Action, levels: Levels, snapshot: Snapshot) -> tuple[Demand, ...]:
-    """Return why a person must be asked, also for the changes by which other nodes
-    follow a rename.
+    """Returns the requirements that apply to an action, also to changes by which other nodes follow
+    a rename.
     """
     own = list(single_actions(action))
     whole = list(single_actions(with_references(action, snapshot)))
     parts = [*own, *((FOLLOWING, single) for _, single in whole[len(own) :])]
-    found = [
+    demands = [
         demand
         for where, single in parts
         for demand in required(single, where, types_touched(single, snapshot), levels)
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(demands))
 
 
 def protected_fields(
     before: Snapshot, mutation: Mutation, metadata: Iterable[str] = PROTECTED_METADATA
 ) -> list[str]:
-    """Return what a mutation changes of these fields of a graph, and of the
-    demands of node types.
+    """Returns the changes of a mutation to these fields of a graph, and to the requirements of node
+    types.
     """
-    found: list[str] = []
+    changes: list[str] = []
     if mutation.graph is not None:
         old = before.graph.metadata or {}
         new = mutation.graph.metadata or {}
-        found += [f"metadata.{name}" for name in metadata if old.get(name) != new.get(name)]
+        changes += [f"metadata.{name}" for name in metadata if old.get(name) != new.get(name)]
     for config in mutation.put_configs:
         old_type = before.type_of(config.type)
         if _validation(config) != (_validation(old_type) if old_type else None):
-            found.append(f"type/{config.type}.validation")
-    return found
+            changes.append(f"type/{config.type}.validation")
+    return changes
 
 
 def check_may_change(before: Snapshot, mutation: Mutation, by: Person) -> None:
-    """Raise NotAllowed where a person who is no reviewer would change what people must
-    be asked for.
-    """
+    """Raises: NotAllowed if a person below reviewer would change the requirements for decisions."""
     if not by.at_least("reviewer") and protected_fields(before, mutation, (VALIDATION,)):
         raise NotAllowed(code="policy_needs_reviewer", user_id=by.user_id, role=by.role)
 
 
 def keeping_demands(before: Snapshot, mutation: Mutation) -> Mutation:
-    """Return the mutation without its changes of what people must be asked for."""
+    """Returns the mutation without its changes of the requirements for decisions."""
     graph = mutation.graph
     if graph is not None:
         old = before.graph.metadata or {}
@@ -144,7 +142,7 @@ def keeping_demands(before: Snapshot, mutation: Mutation) -> Mutation:
 
 @final
 class PolicyView(AnswerBody):
-    """The classes of change for which each level wants a person; any level that does is enough."""
+    """The classes of change that require a person, by level. One level is enough."""
 
     application: list[ActionClass]
     workspace: list[ActionClass]
@@ -155,7 +153,7 @@ class PolicyView(AnswerBody):
 async def policy_view(
     context: ApprovalContext, by: Person, graph_key: str | None = None
 ) -> PolicyView:
-    """Return for which classes of change each level demands a person.
+    """Returns the classes of change that require a person, by level.
 
     Raises: GraphNotFound, ApprovalNotFound (another workspace).
     """
@@ -181,11 +179,11 @@ async def set_policy(
     graph_key: str | None = None,
     type_name: str | None = None,
 ) -> PolicyView:
-    """Set what the workspace demands; with `graph_key` the graph, with `type_name` also, that node
-    type. Returns all levels then.
+    """Sets the requirements of the workspace, of the graph `graph_key`, or of its node type
+    `type_name`. Returns all levels.
 
-    Raises: NotAllowed, ApprovalNotFound (another workspace),
-    GraphNotFound, TypeNotFound, ApprovalBusy.
+    Raises: NotAllowed, ApprovalNotFound (another workspace), GraphNotFound, TypeNotFound,
+    ApprovalBusy.
     """
     if graph_key is None:
         context.check(by, "admin", "policy_needs_admin", about=WORKSPACE_POLICY)
@@ -195,9 +193,9 @@ async def set_policy(
     facts = {"event": "policy_set", "classes": wanted}
 
     async def of_workspace() -> None:
-        found = await context.records.get(POLICY_KIND, WORKSPACE_POLICY)
-        data = {**(found.data if found else {}), "classes": wanted}
-        version = found.version if found else None
+        record = await context.records.get(POLICY_KIND, WORKSPACE_POLICY)
+        data = {**(record.data if record else {}), "classes": wanted}
+        version = record.version if record else None
         own = RecordWrite(
             kind=POLICY_KIND, key=WORKSPACE_POLICY, data=data, expected_version=version
         )

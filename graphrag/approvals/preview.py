@@ -1,7 +1,6 @@
-"""What a change looks like to a person: documents added and removed, fields before and after, code
-as a diff.
+"""The preview of a change: added and removed documents, fields before and after, code as a diff.
 
-Computed from the graph before and the mutation that would be applied, from nothing else.
+Computed only from the graph before the change and the mutation.
 """
 
 from __future__ import annotations
@@ -24,11 +23,12 @@ _POSITION = ("posX", "posY")
 def preview_of(
     before: Snapshot, mutation: Mutation, broken: Sequence[Reference] = ()
 ) -> dict[str, Any]:
-    """Return what the mutation changes on this graph, and which references it breaks; lists that
-    are empty are left out. A node that is moved and changed stands under both.
+    """Returns the changes of a mutation on this graph and the references that it breaks, without
+    empty lists.
 
-    `referencesBroken` are not changes: fields of nodes that stay and refer to one that goes,
-    by its name.
+    A node that is both moved and changed is listed twice. `referencesBroken` are not changes: they
+    are fields of remaining nodes that refer to a deleted node by its name.
+
     Shapes: `…Added`, `…Removed`: documents; `…Changed`, `nodesMoved`: {key, name, fields: [{path,
     before, after, diff}]}.
     """
@@ -73,14 +73,14 @@ def preview_of(
 
 
 def document_change(key: str, name: str, fields: Iterable[FieldChange]) -> dict[str, Any]:
-    """Return a document that changes as previews show it. `name` is what a person calls it."""
+    """Returns a changed document in the form of previews. `name`: its display name."""
     return {"key": key, "name": name, "fields": [_field_document(field) for field in fields]}
 
 
 def _changed(
     documents: Iterable[tuple[Document | None, Any, str]], fixed: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return what changes of documents that were there, `fixed` fields left out."""
+    """Returns the changes of existing documents, without `fixed` fields."""
     found: list[dict[str, Any]] = []
     for old, new, name in documents:
         changes = field_changes(json_document(old), json_document(new)) if old is not None else ()
@@ -108,11 +108,11 @@ def _changed_nodes(
 
 
 def _field_document(field: FieldChange) -> dict[str, Any]:
-    """Return one changed field as JSON; code and text of several lines also as a diff.
+    """Returns a changed field as JSON. Code and text of several lines also have a diff.
 
-    Lines end at line feeds alone. At other marks (a vertical tab, say) languages do not end a line:
-    were one put in the place of a line feed, a comment would swallow the line after it, and the
-    lines would be the same as before.
+    Lines end at line feeds only. Other characters (such as vertical tabs) do not end a line in
+    programming languages: if one replaced a line feed, a comment would extend to the next line,
+    while the lines of the diff would look unchanged.
     """
     values = {"before": field.before, "after": field.after}
     document: dict[str, Any] = {"path": list(field.path)}

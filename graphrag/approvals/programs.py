@@ -22,8 +22,8 @@ KEY_PREFIX: Final = "key_"
 def program_of(client: ClientInfo | None) -> str | None:
     """Returns the id of a client's program, None for the service's own channels.
 
-    The id is `key:ID` for an API key, else `CHANNEL/NAME` with the name that the program gives
-    itself and nobody has verified, else `CHANNEL`.
+    The id is `key:ID` for an API key, else `CHANNEL/NAME` with the program's own name, which is not
+    verified, else `CHANNEL`.
     """
     if client is None:
         return None

@@ -1,5 +1,5 @@
-"""Takes a proposed action: reviews it on the graph as it will be, and stores it for a
-person to decide.
+"""Accepts a proposed action: reviews it on the graph with pending changes, and stores it for a
+decision.
 """
 
 from __future__ import annotations
@@ -39,22 +39,19 @@ from tools.proposals import (
 )
 from tools.write_tools import Snapshot, load_snapshot, resolve_action
 
-MAX_WAITING = 100
-"""Pending proposals of one thread that a new one may build on."""
-LOOKED_AT = 20
-"""Earlier proposals of one change that are looked at, the latest."""
+MAX_WAITING = 100  # Maximum number of pending proposals of a thread that a new one may build on.
+LOOKED_AT = 20  # Number of the latest proposals of the same change that are checked.
 _PROTECTED = "only people say what they must be asked for"
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposingSession:
-    """The session that proposes. `require_validation`: a person decides all that it proposes.
+    """The session that proposes. `require_validation`: a person must decide all its proposals.
 
-    An automation's names its run. `codemod_id`: of a replacement over many graphs. `voice_code`:
-    what a caller names its proposal by.
-    Units: `ttl_ms`, how long its proposals wait, in milliseconds (None: as long as others);
-    `scheduled_time` in milliseconds since 1970.
+    That of an automation names its run. `codemod_id`: of a replacement over many graphs.
+    `voice_code`: the name of its proposal for a caller. Units: `ttl_ms`, the lifetime of its
+    proposals, in milliseconds (None: the default); `scheduled_time` in milliseconds since 1970.
     """
 
     kind: Literal["chat", "automation"] = "chat"
@@ -73,10 +70,10 @@ CHAT_SESSION = ProposingSession()
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Where a proposal comes from; without `turn` and `model` somebody proposes it by hand.
+    """The origin of a proposal. Without `turn` and `model` a person made it by hand.
 
-    `ask_first`: the model itself wants a person to decide. `write_guard` stores it only as long as
-    its turn is not another process's.
+    `ask_first`: the model itself asks for a person's decision. `write_guard`: stores it only while
+    the turn belongs to this process.
     """
 
     graph_key: str
@@ -94,21 +91,22 @@ class Asked:
 async def propose(
     context: ApprovalContext, action: Action | Mapping[str, Any], asked: Asked
 ) -> Approval:
-    """Review an action and keep it for a decision. Nothing of the graph changes.
+    """Reviews an action and stores it for a decision. The graph is not changed.
 
-    `needs_person` of what is returned says whether a person must decide it.
-    Raises: ProposalRefused with what is wrong, AlreadyProposed, RejectedBefore, NotAllowed,
-    ApprovalNotFound (the asker is of another workspace), MalformedProposal, GraphNotFound, and
-    what `write_guard` raises.
+    `needs_person` of the result tells whether a person must decide. Raises: ProposalRefused with
+    the problems, AlreadyProposed, RejectedBefore, NotAllowed, ApprovalNotFound (the asker belongs
+    to another workspace), MalformedProposal, GraphNotFound, and the errors of `write_guard`.
     """
     context.check(asked.asker, "editor", "proposing_needs_editor", about=asked.graph_key)
     client = asked.asker.client
-    meant, snapshot, waiting = await _as_meant(context, asked, parse_action(action))
+    resolved, snapshot, waiting = await _resolved(context, asked, parse_action(action))
     additions = [additions_of(approval) for approval in waiting]
     whole = with_additions(snapshot, additions)
-    digest = await asyncio.to_thread(lambda: proposal_hash(resolve_action(meant, whole)[0]))
+    digest = await asyncio.to_thread(lambda: proposal_hash(resolve_action(resolved, whole)[0]))
     await _refuse_repeated(context, digest, whole, asked)
-    reviewed, depends_on = await asyncio.to_thread(_reviewed, meant, snapshot, additions, waiting)
+    reviewed, depends_on = await asyncio.to_thread(
+        _reviewed, resolved, snapshot, additions, waiting
+    )
     levels = await levels_of(
         context,
         reviewed.action,
@@ -118,7 +116,7 @@ async def propose(
         unattended=asked.session.kind == "automation",
     )
 
-    def made() -> Approval:
+    def new() -> Approval:
         reasons = demands_of(reviewed.action, levels, whole)
         return new_approval(context, asked, reviewed.action, snapshot, reviewed.preview).changed(
             touched=dict(reviewed.touched),
@@ -127,11 +125,11 @@ async def propose(
             proposal_hash=digest,
             program=program_of(client),
             depends_on=depends_on,
-            names=own_names(meant, reviewed.action),
+            names=own_names(resolved, reviewed.action),
             labels=labels_of(reviewed.action, snapshot, waiting),
         )
 
-    approval = await asyncio.to_thread(made)
+    approval = await asyncio.to_thread(new)
     approval = approval.changed(warnings=await warnings_of(context, approval, snapshot))
     stored = await context.put(approval, write_guard=asked.write_guard)
     if context.on_proposed is not None and stored.needs_person:
@@ -139,21 +137,21 @@ async def propose(
     return stored
 
 
-async def _as_meant(
+async def _resolved(
     context: ApprovalContext, asked: Asked, action: Action
 ) -> tuple[Action, Snapshot, list[Approval]]:
-    """Return the action with the keys of pending nodes, what it needs of the graph,
-    and what waits.
+    """Returns the action with the keys of pending nodes, the snapshot it needs, and the pending
+    proposals.
     """
     waiting = await context.waiting(
         graph_key=asked.graph_key, thread_id=asked.thread_id, limit=MAX_WAITING
     )
     names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
     snapshot = await load_snapshot(context.source, asked.graph_key, action)
-    meant = await asyncio.to_thread(renamed, action, names, snapshot.nodes)
-    if meant is not action:
-        snapshot = await load_snapshot(context.source, asked.graph_key, meant)
-    return meant, snapshot, waiting
+    resolved = await asyncio.to_thread(renamed, action, names, snapshot.nodes)
+    if resolved is not action:
+        snapshot = await load_snapshot(context.source, asked.graph_key, resolved)
+    return resolved, snapshot, waiting
 
 
 def new_approval(
@@ -163,7 +161,7 @@ def new_approval(
     snapshot: Snapshot,
     preview: Mapping[str, Any],
 ) -> Approval:
-    """Return a proposal of an action on a graph as it is; nothing is stored."""
+    """Returns a new proposal of an action on the current graph, which is not stored yet."""
     now = context.clock()
     session = asked.session
     client = asked.asker.client
@@ -196,9 +194,9 @@ def new_approval(
 def _reviewed(
     action: Action, snapshot: Snapshot, additions: Sequence[Additions], waiting: Iterable[Approval]
 ) -> tuple[Reviewed, tuple[str, ...]]:
-    """Review with what is waiting in place; then once more with just what the action needs of it.
+    """Reviews an action with all pending changes, and again with those that it needs.
 
-    The first review keeps new nodes off places that are taken. Raises: ProposalRefused.
+    The first review keeps new nodes away from occupied positions. Raises: ProposalRefused.
     """
     try:
         first = review(action, with_additions(snapshot, additions)) if additions else None
@@ -223,10 +221,10 @@ def _reviewed(
 
 
 def proposal_hash(action: Action) -> str:
-    """Return what is the same for every proposal of one change.
+    """Returns a hash that is equal for all proposals of the same change.
 
-    Neither the order of a batch counts nor what it calls its new nodes, nor that one action is
-    in a batch.
+    It ignores the order of a batch, the names of new nodes, and whether a single action is in a
+    batch.
     """
     singles = [single for _, single in single_actions(action)]
     own: dict[str, str] = {}
@@ -239,7 +237,7 @@ def proposal_hash(action: Action) -> str:
 
 
 def _unnamed(single: SingleAction) -> dict[str, Any]:
-    """Return an action's document without what it calls its new node."""
+    """Returns the document of an action without the name of its new node."""
     part = to_document(single)
     dropped = ("key",) if single.effects().creates else ()
     return {
@@ -261,14 +259,14 @@ def _in_order(part: dict[str, Any]) -> dict[str, Any]:
 async def _refuse_repeated(
     context: ApprovalContext, digest: str, snapshot: Snapshot, asked: Asked
 ) -> None:
-    """Raise AlreadyProposed for what waits, RejectedBefore for what was rejected on
-    the same content.
+    """Raises: AlreadyProposed for a pending proposal, RejectedBefore for a rejected one with
+    unchanged content.
 
-    Among the proposals for the graph of one automation, else of one thread. In a conversation a
-    rejection holds for its turn: who asks again in a new message has changed their mind.
+    Compares with proposals for the graph of the automation or else of the thread. In a conversation
+    a rejection counts only in its turn: a person who asks again has changed their mind.
     """
     automation_id = asked.session.automation_id
-    found = await context.find(
+    proposals = await context.find(
         proposal_hash=digest,
         graph_key=snapshot.graph.key,
         thread_id=asked.thread_id if automation_id is None else None,
@@ -276,10 +274,10 @@ async def _refuse_repeated(
         limit=LOOKED_AT,
     )
     now = context.clock()
-    for earlier in found:
+    for earlier in proposals:
         if earlier.is_open and earlier.expires > now:
             raise AlreadyProposed(approval_id=earlier.id)
-    for earlier in found:
+    for earlier in proposals:
         if earlier.status == "applied":
             return  # a person changed their mind since
         decision = earlier.decision

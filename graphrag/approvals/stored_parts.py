@@ -1,10 +1,9 @@
-"""The large parts of a settled approval, in records of their own: what undoes it, and
-what it shows.
+"""The large parts of a settled approval, in separate records: its undo data and its preview.
 
-Decision: a list reads approvals without these parts. A part is compressed JSON: `undo` (the
-mutation and its inverse) is read when the change is taken back or the graph of the past is asked
-for, `approval_shown` (the preview, and a file's documents) when the approval is read by its id.
-Approvals that older programs stored hold both parts inside, and are read as they are.
+Decision: lists read approvals without these parts. A part is compressed JSON: `undo` (the mutation
+and its inverse) is read for an undo or an earlier state of the graph, `approval_shown` (the
+preview, and the documents of a file) when an approval is read by its id. Approvals stored by older
+versions contain both parts and are read as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _PRESET = 1  # of lzma: finds what a document before and after a change share, a
 
 
 def apart(approval: Approval) -> tuple[Approval, list[RecordWrite]]:
-    """Returns a settled approval marked as kept in parts, and the writes of the parts."""
+    """Returns a settled approval marked as stored in parts, and the writes of the parts."""
     shown = _shown(approval)
     undoing = _undoing(approval)
     parts: dict[Apart, dict[str, Any]] = {}
@@ -74,9 +73,7 @@ def _shown(approval: Approval) -> dict[str, Any]:
 
 
 def listed(approval: Approval) -> Approval:
-    """Returns an approval without the parts that are kept in records of their own: as
-    lists have it.
-    """
+    """Returns an approval without the parts in separate records, as in lists."""
     result = approval.result
     decision = approval.decision
     action = approval.action
@@ -106,14 +103,14 @@ def _few_keys(keys: Mapping[str, list[str]], counts: Mapping[str, int] | None) -
 
 
 def head_write(approval: Approval) -> RecordWrite:
-    """Returns the write that stores an approval, without its parts, over the version
-    that was read.
+    """Returns the write that stores an approval without its parts over the version that
+    was read.
     """
     return listed(approval).write()
 
 
 async def with_shown(records: RecordStore, approval: Approval) -> Approval:
-    """Returns an approval with what it shows; as lists have it where that is no longer kept."""
+    """Returns an approval with its preview; without it if it is no longer stored."""
     if SHOWN not in approval.apart:
         return approval
     content = await _content(records, SHOWN, approval.id)
@@ -138,7 +135,7 @@ async def with_shown(records: RecordStore, approval: Approval) -> Approval:
 
 
 async def with_undo(records: RecordStore, approval: Approval) -> Approval:
-    """Returns an approval with what takes it back; without, where that is no longer kept."""
+    """Returns an approval with its undo data; without them if they are no longer stored."""
     if (
         UNDO not in approval.apart
         or approval.result is None
@@ -165,7 +162,7 @@ def _unpacked(record: Record) -> dict[str, Any]:
 
 
 async def whole_approval(records: RecordStore, approval_id: str) -> Approval | None:
-    """Returns an approval with all its parts, None where there is none. Raises: BadDocument."""
+    """Returns an approval with all its parts, or None. Raises: BadDocument."""
     record = await records.get("approval", approval_id)
     if record is None:
         return None

@@ -20,8 +20,8 @@ _DEFAULT_BORDER: dict[str, Any] = {
 def configured_type(
     payload: ConfigureNodeType, old: NodeTypeConfig | None, workspace: str
 ) -> NodeTypeConfig:
-    """Return the type as the payload leaves it; what is not given stays, or is the default of
-    a new type.
+    """Returns the type after the payload. Omitted fields are unchanged, or the defaults of a new
+    type.
     """
     document = old.to_document() if old is not None else _new_document(payload, workspace)
     given = {"display_name", "description", "category", "icon", "content"}

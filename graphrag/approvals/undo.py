@@ -1,6 +1,4 @@
-"""Takes an applied change back: an audited change of its own, which can be taken back
-in its turn.
-"""
+"""Undoes an applied change. An undo is itself an audited change, which can be undone."""
 
 from __future__ import annotations
 
@@ -31,8 +29,8 @@ from graphrag.roles import Person
 from tools.proposals import MAX_BATCH, Batch, BatchAction, canonical_hash
 from tools.write_tools import Snapshot
 
+# Number of a graph's latest changes that are searched for changes that were not undone.
 SEARCHED = 1_000
-"""So many of a graph's latest changes are looked through for those that stand."""
 
 
 async def undo(
@@ -43,12 +41,12 @@ async def undo(
     by: Person,
     turn: bool = False,
 ) -> Approval:
-    """Take back an applied change, by default the graph's last one that stands; return the undo.
+    """Undoes an applied change, by default the graph's last one that is not undone, and returns the
+    undo.
 
-    With `turn`, everything that stands of the change's turn is taken back in one step. An undo is
-    an applied approval itself (`undoes` says of what): undo it by its id to redo.
-    Raises: ApprovalNotFound, NotAllowed, NothingToUndo, UndoGone, UndoRefused, ApprovalBusy,
-    GraphNotFound.
+    With `turn`, all such changes of the same turn are undone in one step. An undo is an applied
+    approval (`undoes` names its change): undo it by its id to redo. Raises: ApprovalNotFound,
+    NotAllowed, NothingToUndo, UndoGone, UndoRefused, ApprovalBusy, GraphNotFound.
     """
     context.check(by, about=approval_id or graph_key)
     await context.source.get_graph(graph_key)
@@ -65,41 +63,41 @@ async def undo(
 async def _to_undo(
     context: ApprovalContext, graph_key: str, approval_id: str | None, by: Person, *, turn: bool
 ) -> list[Approval]:
-    """Return the changes to take back, the latest first."""
-    named = None if approval_id is None else await context.known(approval_id, by)
+    """Returns the changes to undo, the latest first."""
+    named = None if approval_id is None else await context.get_visible(approval_id, by)
     if named is not None and named.graph_key != graph_key:
         raise ApprovalNotFound(approval_id=named.id)
     turn = turn and (named is None or (named.undoes is None and named.turn > 0))
     if named is not None and not turn:
-        standing = [named] if named.status == "applied" and named.undone_by is None else []
+        undoable = [named] if named.status == "applied" and named.undone_by is None else []
     else:
         thread_id = named.thread_id if named else None
-        found = await context.find(
+        applied = await context.find(
             graph_key=graph_key, thread_id=thread_id, status="applied", limit=SEARCHED
         )
-        standing = standing_of(found)
+        undoable = not_undone(applied)
     if named is not None:
-        standing = [a for a in standing if a.turn == named.turn]
-    if not standing:
+        undoable = [a for a in undoable if a.turn == named.turn]
+    if not undoable:
         raise NothingToUndo(graph_key=graph_key, approval_id=approval_id)
-    if not turn or standing[0].turn == 0:  # what was done by hand or by a file is of no turn
-        return standing[:1]
-    asked_in = (standing[0].thread_id, standing[0].turn)
-    return [approval for approval in standing if (approval.thread_id, approval.turn) == asked_in]
+    if not turn or undoable[0].turn == 0:  # what was done by hand or by a file is of no turn
+        return undoable[:1]
+    asked_in = (undoable[0].thread_id, undoable[0].turn)
+    return [approval for approval in undoable if (approval.thread_id, approval.turn) == asked_in]
 
 
-def standing_of(applied: Iterable[Approval]) -> list[Approval]:
-    """Return the changes that were not taken back, the latest first; undos are none of them."""
-    standing = [one for one in applied if one.undone_by is None and one.undoes is None]
+def not_undone(applied: Iterable[Approval]) -> list[Approval]:
+    """Returns the changes that were not undone, the latest first, without undos."""
+    remaining = [one for one in applied if one.undone_by is None and one.undoes is None]
     return sorted(
-        standing, key=lambda one: (one.result.revision or 0) if one.result else 0, reverse=True
+        remaining, key=lambda one: (one.result.revision or 0) if one.result else 0, reverse=True
     )
 
 
 def _plan(
     now: Snapshot, changes: Sequence[tuple[Mutation, Mutation]], irregular: Set[str]
 ) -> tuple[Mutation, list[str]]:
-    """Return what takes changes back in one step, the latest first, and what forbids it."""
+    """Returns the mutation that undoes changes in one step, the latest first, and the obstacles."""
     draft = GraphDraft(LiveState(now.graph, now.nodes.values(), now.edges.values()))
     own = {c.key: c for c in now.types.values() if c.workspace == now.graph.workspace}
     types = dict(own)
@@ -160,7 +158,7 @@ async def _undo(context: ApprovalContext, changed: Sequence[Approval], by: Perso
         raise UndoRefused(approval_id=approval.id, changed=conflicts)
     record = _record_of(context, approvals, mutation, now, by)
     records = [head_write(one.changed(undone_by=record.id)) for one in approvals]
-    records += await _standing_again(context, approval)
+    records += await _restored_writes(context, approval)
     event = "redone" if approval.undoes else "undone"
     try:
         return await context.commit(
@@ -170,18 +168,17 @@ async def _undo(context: ApprovalContext, changed: Sequence[Approval], by: Perso
         raise UndoRefused(approval_id=approval.id, changed=[str(exc)]) from exc
 
 
-async def _standing_again(context: ApprovalContext, undone: Approval) -> list[RecordWrite]:
-    """Return the writes by which what an undo took back stands again, now that the undo
-    is taken back.
+async def _restored_writes(context: ApprovalContext, undone: Approval) -> list[RecordWrite]:
+    """Returns the writes that mark changes as applied again after their undo was undone.
 
-    Of a chain of undos, what lies between the last and the changes at its start is left as it is.
+    In a chain of undos, those between the last one and the original changes remain as they are.
     """
     writes: list[RecordWrite] = []
     undo = undone
     stands = True
     while undo.undoes is not None:
-        found = [await context.stored(one) for one in (undo.undoes, *undo.undoes_also)]
-        originals = [one for one in found if one is not None]
+        undone_changes = [await context.stored(one) for one in (undo.undoes, *undo.undoes_also)]
+        originals = [one for one in undone_changes if one is not None]
         if not originals:
             break
         if undo is undone or originals[0].undoes is None:
@@ -200,9 +197,7 @@ def _record_of(
     now: Snapshot,
     by: Person,
 ) -> Approval:
-    """Return the approval that stands for the undo: applied, with what takes it back
-    in its turn.
-    """
+    """Returns the approval of the undo: applied, with its own undo data."""
     at = context.clock()
     approval = approvals[0]
     action = approvals[0].action
@@ -237,7 +232,7 @@ def _record_of(
 
 
 async def _snapshot(context: ApprovalContext, mutations: Sequence[Mutation]) -> Snapshot:
-    """Read what mutations of a graph name, as it is now."""
+    """Reads the current state of the elements that mutations of a graph name."""
     source = context.source
     key = mutations[0].graph_key
     graph = await source.get_graph(key)
@@ -255,14 +250,16 @@ async def _snapshot(context: ApprovalContext, mutations: Sequence[Mutation]) -> 
 
 
 async def _uses_elsewhere(context: ApprovalContext, now: Snapshot, mutation: Mutation) -> list[str]:
-    """Name the graphs that use a type which would go; nodes that go with it do not count."""
+    """Returns the graphs that use a type which would be deleted, ignoring nodes that are deleted
+    with it.
+    """
     gone = {c.type for c in now.types.values() if c.key in set(mutation.delete_configs)}
     going = Counter(now.nodes[key].type for key in mutation.delete_nodes if key in now.nodes)
-    found: list[str] = []
+    uses: list[str] = []
     for graph in await context.source.list_graphs() if gone else ():
         types = Counter((await context.source.get_stats(graph.key)).types)
         left = types - going if graph.key == now.graph.key else types
-        found += [
+        uses += [
             f"type/{name}: {left[name]} nodes of graph {graph.key}" for name in gone if left[name]
         ]
-    return found
+    return uses

@@ -1,8 +1,8 @@
-"""Decides whether a person must be asked before an action is applied; pure.
+"""Decides whether a person must approve an action before it is applied.
 
-An action has classes (`layout`, `content`, `structure`, `delete`, `code`, `types`); a person is
-needed if any level demands any of them: application, workspace, graph, node type, session, request.
-No level relaxes another.
+An action has classes (`layout`, `content`, `structure`, `delete`, `code`, `types`). A person is
+required if any level requires one of them: application, workspace, graph, node type, session,
+request. No level relaxes another.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from tools.proposals import SingleAction
 
 CLASSES: Final[frozenset[ActionClass]] = frozenset(get_args(ActionClass))
 Level = Literal["application", "workspace", "graph", "nodeType", "session", "request", "floor"]
+# Classes for which unattended runs always need a person.
 FLOOR: Final[frozenset[ActionClass]] = frozenset({"delete", "code", "types"})
-"""Classes for which an unattended run always needs a person."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
-    """What each level demands; empty: nothing. `node_types` are demands by the name of a type."""
+    """The requirements of each level; empty: none. `node_types`: requirements by the name of a
+    type.
+    """
 
     application: frozenset[ActionClass] = CLASSES
     workspace: frozenset[ActionClass] = frozenset()
@@ -32,12 +34,12 @@ class Levels:
     session: bool = False
     request: bool = False
     unattended: bool = False
-    """An automation's session: the floor holds."""
+    """The session of an automation, so the classes of FLOOR are required."""
     four_eyes: bool = False
-    """Nobody decides what they asked for: the floor is everything."""
+    """Nobody may decide their own requests, so all classes are required."""
 
     def to_document(self) -> dict[str, list[str]]:
-        """Return what each level that stands somewhere demands, as it is stored with a decision."""
+        """Returns the requirements of each level that has some, as stored with a decision."""
         named = {
             f"nodeType/{name}": asked for name, asked in sorted(self.node_types.items()) if asked
         }
@@ -53,10 +55,11 @@ class Levels:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """One level's demand: the classes of the action for which it wants a person, in their order.
+    """The requirement of one level: the classes of the action for which it requires a person, in
+    order.
 
-    `where` is the place of the part within a batch, as `actions.2`, "" for an action alone. `name`
-    is the node type that demands it.
+    `where`: the place of the part in a batch, as `actions.2`; "" for a single action. `name`: the
+    node type that requires it.
     """
 
     level: Level
@@ -68,8 +71,8 @@ class Demand:
 def required(
     single: SingleAction, where: str, types: Iterable[str], levels: Levels
 ) -> list[Demand]:
-    """Return why a person must be asked about a part that touches node types of these names, in the
-    order of levels; empty: nobody need be.
+    """Returns the requirements for a part that touches node types of these names, in the order of
+    levels.
     """
     demands: list[tuple[Level, str, frozenset[ActionClass]]] = [
         ("application", "", levels.application),
@@ -89,7 +92,7 @@ def required(
 
 
 def classes_named(value: Any) -> frozenset[ActionClass]:
-    """Return the classes that a stored list names; what is no list of them names none."""
+    """Returns the classes in a stored list; empty if it is not a list of classes."""
     if not isinstance(value, list):
         return frozenset()
     names = cast(list[Any], value)

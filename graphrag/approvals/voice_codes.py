@@ -12,11 +12,11 @@ CODE_CHARS = 60
 
 
 def new_code(language: Language) -> str:
-    """Returns a code. Of the proposals that wait at one time, each should have another."""
+    """Returns a new code. Pending proposals should have different codes."""
     first, second = (entry(language, "codes", name).split() for name in ("first", "second"))
     return f"{secrets.choice(first)} {secrets.choice(second)} {secrets.randbelow(90) + 10}"
 
 
 def normal(text: str) -> str:
-    """Returns a code as it is stored, however somebody wrote it."""
+    """Returns a code in its stored form, from any spelling."""
     return " ".join(re.findall(r"\w+", text[:CODE_CHARS].casefold()))

@@ -1,5 +1,5 @@
-"""Words proposals and what came of them, for people (names of nodes and types)
-and for models (keys).
+"""Texts about proposals and their outcomes, for people (with names of nodes) and for models (with
+keys).
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from tools.write_tools import Snapshot
 
 MAX_CHARS = 60
 SHOWN, SHOWN_KEYS = 5, 20
+# Number of a graph's open proposals that are checked for ones that touch the same node.
 MAX_OTHERS = 100
-"""Open proposals of a graph that are looked at for one that touches the same node."""
+# The warning about code that cannot be parsed. Its values: `node`, `key` and the line `n`.
 BROKEN = "warning_code_broken"
-"""The warning about code that cannot be parsed; its facts: `node`, `key` and the line `n`."""
+# Levels that require a person for everything, so their classes are not listed.
 _WHOLE = ("session", "request")
-"""Levels that demand a person for everything: their classes are not named."""
 
 
 def labels_of(
     action: Action, snapshot: Snapshot, others: Iterable[Approval] = ()
 ) -> dict[str, str]:
-    """Return what people call the nodes, `type/NAME`s and `edge/KEY`s that an action names.
+    """Returns the display names of the nodes, `type/NAME`s and `edge/KEY`s in an action.
 
     `others` may create some of them.
     """
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for other in others:
-        found |= names_in(other.preview)
-    found |= {key: node_label(n, snapshot.type_of(n.type)) for key, n in snapshot.nodes.items()}
+        labels |= names_in(other.preview)
+    labels |= {key: node_label(n, snapshot.type_of(n.type)) for key, n in snapshot.nodes.items()}
     for key, edge in snapshot.edges.items():
-        ends = (found.get(end, end) for end in (edge.source, edge.target))
-        found[f"edge/{key}"] = " → ".join(_short(end) for end in ends)
-    found |= {f"type/{name}": config.display_name for name, config in snapshot.types.items()}
+        ends = (labels.get(end, end) for end in (edge.source, edge.target))
+        labels[f"edge/{key}"] = " → ".join(_short(end) for end in ends)
+    labels |= {f"type/{name}": config.display_name for name, config in snapshot.types.items()}
     singles = [single for _, single in single_actions(action) if single.names_nodes]
     wanted: set[str] = set()
     for single in singles:
@@ -56,23 +56,23 @@ def labels_of(
         wanted |= {
             f"{kind}/{name}" for kind in ("edge", "type") for name in keys_named(single, kind)
         }
-    return {name: _short(label) for name, label in found.items() if name in wanted}
+    return {name: _short(label) for name, label in labels.items() if name in wanted}
 
 
 def names_in(preview: Mapping[str, Any]) -> dict[str, str]:
-    """Return the names of the nodes that a change creates, changes and deletes, by key."""
+    """Returns the names of the nodes that a change creates, changes and deletes, by key."""
     whole: Iterable[Mapping[str, Any]] = [
         *preview.get("nodesRemoved", ()),
         *preview.get("nodesAdded", ()),
     ]
-    found = {str(change["key"]): str(change["name"]) for change in preview.get("nodesChanged", ())}
-    found |= {str(node["_key"]): _name_in(node.get("data")) or str(node["type"]) for node in whole}
-    return {key: _short(name) for key, name in found.items()}
+    names = {str(change["key"]): str(change["name"]) for change in preview.get("nodesChanged", ())}
+    names |= {str(node["_key"]): _name_in(node.get("data")) or str(node["type"]) for node in whole}
+    return {key: _short(name) for key, name in names.items()}
 
 
 def title(approval: Approval, language: Language, action: Action | None = None) -> str:
-    """Return what a proposal does, as “rename “Fetch” to “Get players””; without `action` what
-    it came to.
+    """Returns the title of a proposal, as “rename “Fetch” to “Get players””; by default of its
+    effective action.
     """
     words = _Titles(approval.labels, language)
     singles = [single for _, single in single_actions(action or approval.effective_action)]
@@ -94,7 +94,7 @@ def _name_in(data: Any) -> str | None:
 
 @final
 class _Titles:
-    """Writes titles in a language. `labels` are those of `labels_of`; other things are called by
+    """Writes titles in a language. `labels`: those of `labels_of`; other elements are named by
     their keys.
     """
 
@@ -113,11 +113,12 @@ class _Titles:
 
 
 def review_words(approval: Approval, language: Language) -> dict[str, Any]:
-    """Return what channels show of a proposal, under the names that clients know.
+    """Returns the texts and facts of a proposal for channels, under the names of the client
+    protocol.
 
-    Shapes: `title`; `parts`: [{where, text, asked, does}], one an action; `asked`: the
-    levels and classes that want a person, as `graph: delete; session`; `does`: what a new
-    node does, where its data say it; `warnings`: sentences; `needsPerson`; `byPolicy`.
+    Shapes: `title`; `parts`: [{where, text, asked, does}], one per action; `asked`: the levels and
+    classes that require a person, as `graph: delete; session`; `does`: the effect of a new node, if
+    known from its data; `warnings`: sentences; `needsPerson`; `byPolicy`.
     """
     words = _Titles(approval.labels, language)
     singles = list(single_actions(approval.action))
@@ -133,11 +134,11 @@ def review_words(approval: Approval, language: Language) -> dict[str, Any]:
         "parts": [
             {
                 "where": where,
-                "text": said,
+                "text": text,
                 "asked": _asked_by(asked[where], language),
                 **({"does": does[where]} if where in does else {}),
             }
-            for where, said in titles
+            for where, text in titles
         ],
         "asked": _asked_by(approval.reasons, language),
         "warnings": [
@@ -152,7 +153,7 @@ def review_words(approval: Approval, language: Language) -> dict[str, Any]:
 
 
 def _does(approval: Approval, single: SingleAction) -> str | None:
-    """Returns what a node that an action creates does, on one line."""
+    """Returns the effect of a node that an action creates, on one line."""
     new = single.effects().creates
     if new is None:
         return None
@@ -167,16 +168,18 @@ def _does(approval: Approval, single: SingleAction) -> str | None:
 
 
 def _asked_by(reasons: Iterable[Demand], language: Language) -> str:
-    """Return the levels that want a person, each with the classes of change for which it does."""
-    found: dict[tuple[str, str], set[str]] = {}
+    """Returns the levels that require a person, each with its classes of change."""
+    by_level: dict[tuple[str, str], set[str]] = {}
     for one in reasons:
-        found.setdefault((one.level, one.name), set()).update(one.classes)
+        by_level.setdefault((one.level, one.name), set()).update(one.classes)
     parts: list[str] = []
-    for (level, name), classes in found.items():
-        said = text_of(f"level_{level}", language, **({"name": name} if name else {}))
+    for (level, name), classes in by_level.items():
+        level_text = text_of(f"level_{level}", language, **({"name": name} if name else {}))
         shown = ", ".join(text_of(f"class_{one}", language) for one in sorted(classes))
         parts.append(
-            said if level in _WHOLE else text_of("asked_for", language, level=said, classes=shown)
+            level_text
+            if level in _WHOLE
+            else text_of("asked_for", language, level=level_text, classes=shown)
         )
     return "; ".join(parts)
 
@@ -184,8 +187,8 @@ def _asked_by(reasons: Iterable[Demand], language: Language) -> str:
 async def warnings_of(
     context: ApprovalContext, approval: Approval, snapshot: Snapshot
 ) -> tuple[Reason, ...]:
-    """Return what a person should know before they decide, as it is when the proposal is made."""
-    found: list[Reason] = []
+    """Returns warnings for the person who decides, as of the time of the proposal."""
+    warnings: list[Reason] = []
     labels = approval.labels
     singles = [single for _, single in single_actions(approval.action)]
     configured = {kind.type_key for single in singles if (kind := single.effects().configures)}
@@ -193,36 +196,36 @@ async def warnings_of(
     for name in sorted(configured):
         if stats is not None and (count := stats.types.get(name, 0)):
             facts = {"type": labels.get(f"type/{name}", name), "n": str(count)}
-            found.append(Reason(code="warning_type_used", facts=facts))
+            warnings.append(Reason(code="warning_type_used", facts=facts))
     if any("code" in single.classes() for single in singles):
-        found.append(Reason(code="warning_code"))
+        warnings.append(Reason(code="warning_code"))
     for broken in await asyncio.to_thread(broken_code, approval.action, snapshot):
         facts = {"node": _called(approval, broken.key), "n": str(broken.line), "key": broken.key}
-        found.append(Reason(code=BROKEN, facts=facts))
+        warnings.append(Reason(code=BROKEN, facts=facts))
     named = keys_named(approval.action, "node")
     always: Any = (snapshot.graph.metadata or {}).get("alwaysSend")
     for key in [key for key in sorted(named) if isinstance(always, list) and key in always][:SHOWN]:
-        found.append(Reason(code="warning_always_sent", facts={"node": labels.get(key, key)}))
+        warnings.append(Reason(code="warning_always_sent", facts={"node": labels.get(key, key)}))
     open_now = await context.waiting(graph_key=approval.graph_key, limit=MAX_OTHERS)
     shared = [
         (one.id, min(keys)) for one in open_now if (keys := named & keys_named(one.action, "node"))
     ]
     for other, key in shared[:SHOWN]:
         facts = {"node": labels.get(key, key), "other": other}
-        found.append(Reason(code="warning_touched_too", facts=facts))
-    return tuple(found)
+        warnings.append(Reason(code="warning_touched_too", facts=facts))
+    return tuple(warnings)
 
 
 def _called(approval: Approval, key: str) -> str:
-    """Return what people call a node, new or not, or `type/NAME`."""
+    """Returns the display name of a node, new or existing, or of `type/NAME`."""
     names = {**approval.labels, **names_in(approval.preview)}
     return names.get(key) or _short(key.removeprefix("type/"))
 
 
 def outcome_text(approval: Approval, language: Language = "en", *, to_person: bool = False) -> str:
-    """Return what came of it: applied, edited into what, stale because; and the feedback on it.
+    """Returns the outcome: applied, edited, stale and why; and the feedback.
 
-    A model is given the keys of what changed, a person names.
+    For models it contains the keys of changed elements, for people their names.
     """
     decision = approval.decision
     result = approval.result
@@ -244,8 +247,8 @@ def outcome_text(approval: Approval, language: Language = "en", *, to_person: bo
 
 
 def outcome_facts(approval: Approval, language: Language = "en") -> dict[str, Any]:
-    """Return what came of it as facts: its status, the change in words, why not,
-    feedback, created nodes.
+    """Returns the outcome as facts: status, the change in words, the reason of a failure, feedback,
+    created nodes.
     """
     decision = approval.decision
     result = approval.result
@@ -260,7 +263,7 @@ def outcome_facts(approval: Approval, language: Language = "en") -> dict[str, An
 
 
 def _code(approval: Approval) -> str:
-    """Return which text says what came of it."""
+    """Returns the code of the text about the outcome."""
     if approval.status == "pending":
         return "waits" if approval.depends_on else "pending"
     if approval.status != "applied":
@@ -275,7 +278,7 @@ def _code(approval: Approval) -> str:
 
 
 def reason_text(result: Outcome | None, language: Language) -> str:
-    """Return why it came to nothing."""
+    """Returns the reason of a failure."""
     if result is None or result.reason is None:
         return "?"
     return text_of(result.reason.code, language, **result.reason.facts)
