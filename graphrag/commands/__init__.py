@@ -1,9 +1,9 @@
-"""Blocks of messages, and the commands that read what they are about.
+"""Blocks of messages, and the commands that read the data for them.
 
-block → `commands` → data commands → `execute` → results and one system message. Commands are made
-again each time and never stored; blocks and results are, with the messages.
+block → `commands` → data commands → `execute` → results and one system message. Commands are
+derived from the blocks each time and not stored; blocks and results are stored with the messages.
 
-From outside: the names of `__all__`, `blocks` and `graph_history`.
+Other packages import the names of `__all__`, `blocks` and `graph_history`.
 """
 
 from __future__ import annotations

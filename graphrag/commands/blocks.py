@@ -1,7 +1,7 @@
-"""Blocks of a message: what a person points at, uses, creates or configures, without writing keys.
+"""Blocks of a message: references to what a person points at, uses, creates or configures.
 
-A block is stored in the message's `segments`, at its place among the words. Its summary
-is one line.
+A block is stored in the message's `segments`, at its place among the words. Its summary is one
+line.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ MAX_ID_CHARS = 64
 
 BlockType = Literal["POINTER", "USE", "CREATE", "MODIFY_CONFIG"]
 TargetKind = Literal["graph", "sheet", "node", "edge", "nodeType"]
+# The kinds of targets of each type of block.
 TARGETS: Mapping[BlockType, tuple[TargetKind, ...]] = {
     "POINTER": ("graph", "sheet", "node", "edge", "nodeType"),
     "USE": ("node",),
     "CREATE": ("nodeType",),
     "MODIFY_CONFIG": ("nodeType", "node"),
 }
-"""What a block may be about."""
 
 
 @final
 class BlockRefused(LocalizedError):
-    """A block cannot be used. `number` counts from 1; `why` names the text, whose facts
-    are the rest.
+    """A block cannot be used. `number` counts from 1; `why` is the name of the text, whose values
+    are the other arguments.
     """
 
     def __init__(self, *, number: int, why: str, **facts: Any) -> None:
@@ -46,7 +46,7 @@ class BlockRefused(LocalizedError):
 
 @final
 class TooManyBlocks(LocalizedError):
-    """A message has more blocks than are read."""
+    """A message has more blocks than allowed."""
 
     def __init__(self, *, found: int) -> None:
         super().__init__(found=found, limit=MAX_BLOCKS)
@@ -97,31 +97,31 @@ class Block(_BlockForm):
         return self
 
     def to_document(self) -> dict[str, Any]:
-        """Return it as it is stored."""
+        """Returns the stored form."""
         return self.model_dump(by_alias=True, exclude_none=True, exclude={"at"})
 
 
 @final
 class SentBlock(Block):
-    """A block as a client sends it: `at` is its place in the message in characters,
-    default its end.
+    """A block as a client sends it. `at`: its position in the message in characters, by default the
+    end.
     """
 
     at: Annotated[int | None, Field(ge=0, le=1_000_000)] = None
 
 
 def blocks_of(segments: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """Return the blocks of a stored message, in order. Raises: ValidationError."""
+    """Returns the blocks of a stored message, in order. Raises: ValidationError."""
     return [Block.model_validate(segment["block"]) for segment in segments if "block" in segment]
 
 
 def words_of(content: str, segments: Sequence[Mapping[str, Any]]) -> str:
-    """Return what a person wrote of a message, without its blocks."""
+    """Returns the text that a person wrote, without the blocks."""
     return "".join(str(part.get("text", "")) for part in segments) if segments else content
 
 
 def check_blocks(blocks: Sequence[SentBlock]) -> None:
-    """Raises: TooManyBlocks, BlockRefused (an id that another block has)."""
+    """Raises: TooManyBlocks, BlockRefused (for a repeated id)."""
     if len(blocks) > MAX_BLOCKS:
         raise TooManyBlocks(found=len(blocks))
     seen: set[str] = set()
@@ -134,8 +134,7 @@ def check_blocks(blocks: Sequence[SentBlock]) -> None:
 def with_instants(
     blocks: Sequence[SentBlock], reference: int, calendar: Calendar
 ) -> list[SentBlock]:
-    """Return the blocks with instants for what their periods mean at the
-    reference. Raises: BlockRefused.
+    """Returns the blocks with their periods as instants. Raises: BlockRefused.
 
     Units: `reference` in milliseconds since 1970.
     """
@@ -160,8 +159,8 @@ def _span(period: Period, reference: int, calendar: Calendar, number: int) -> Sp
 
 
 def summary(block: Block, name: str, language: Language, calendar: Calendar) -> str:
-    """Return a block in one line, as “uses Check amount, 1–7 Nov”; `name` is what its
-    target is called.
+    """Returns a block in one line, as “uses Check amount, 1–7 Nov”. `name`: the name of
+    its target.
     """
     said = text(f"block_{block.type}", language, what=name)
     if block.period is None:
@@ -170,8 +169,8 @@ def summary(block: Block, name: str, language: Language, calendar: Calendar) -> 
 
 
 def period_words(period: Period, language: Language, calendar: Calendar) -> str:
-    """Return a period in words: days where it is made of whole ones, else times; relative
-    ones as written.
+    """Returns a period in words: days if it consists of whole days, else times; relative ones as
+    written.
     """
     if period.is_relative:
         return text("period_relative", language, start=period.start, end=period.end)
@@ -205,8 +204,8 @@ def _time(at: datetime, language: Language) -> str:
 def segments_of(
     words: str, blocks: Sequence[SentBlock], summaries: Mapping[str, str]
 ) -> tuple[str, tuple[dict[str, Any], ...]]:
-    """Return a message with blocks as linear text and as segments: each block stands
-    at its place.
+    """Returns a message with blocks as linear text and as segments, with each block at its
+    position.
     """
     parts: list[dict[str, Any]] = []
     done = 0
@@ -222,9 +221,7 @@ def segments_of(
 
 
 def linear_text(segments: Sequence[Mapping[str, Any]], summaries: Mapping[str, str]) -> str:
-    """Return the words of segments with the summary of each block, by its
-    id, in square brackets.
-    """
+    """Returns the words of segments, with the summary of each block in square brackets."""
     said, after_block = "", False
     for part in segments:
         shown = (

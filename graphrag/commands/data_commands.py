@@ -1,7 +1,7 @@
-"""What is read for a block: data commands, made again each time and stored nowhere,
-and their readers.
+"""Data commands, which read the data for a block, and their readers.
 
-Mostly they read what a read tool reads, in its form.
+Most of them read the same data as a read tool, in the same form. They are derived from the blocks
+each time and not stored.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ CommandType = Literal[
     "CURRENT_DATETIME",
 ]
 
+# The commands for a block, in order.
 READ_FOR: Mapping[tuple[BlockType, TargetKind], tuple[CommandType, ...]] = {
     ("POINTER", "graph"): ("GRAPH",),
     ("POINTER", "sheet"): ("SHEET",),
@@ -74,26 +75,25 @@ READ_FOR: Mapping[tuple[BlockType, TargetKind], tuple[CommandType, ...]] = {
     ("MODIFY_CONFIG", "nodeType"): ("SCHEMA", "TYPE_CONFIG", "TYPE_USES"),
     ("MODIFY_CONFIG", "node"): ("SCHEMA", "NODE", "NODE_DATA"),
 }
-"""What is read for a block, in order."""
 WITH_HISTORY: Final = frozenset({"POINTER", "USE"})
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataCommand:
-    """One thing to read. `params` are local keys, and periods as they are written."""
+    """One command. `params`: local keys, and periods as written."""
 
     type: CommandType
     params: Mapping[str, str]
 
     @property
     def id(self) -> str:
-        """The hash of what is read: the same one twice in a message is read once."""
+        """The hash of the command. Equal commands in a message are run once."""
         return hash_of([self.type, dict(self.params)])[:16]
 
 
 def commands(block: Block) -> list[DataCommand]:
-    """Return what is read for a block, in order."""
+    """Returns the commands for a block, in order."""
     target = block.target
     period = block.period
     named = {target.kind: target.key}
@@ -107,7 +107,9 @@ def commands(block: Block) -> list[DataCommand]:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPlace:
-    """Where commands are run. Periods count by the calendar of the history, from its reference."""
+    """The context in which commands run. Periods use the calendar of the history, from its
+    reference.
+    """
 
     context: ToolContext
     box: ToolBox
@@ -120,7 +122,7 @@ class CommandPlace:
         return await self.box.run(name, compact_json(arguments), self.context)
 
     async def past(self, **asked: Any) -> ToolResult:
-        """Return the changes of a period as a result. A period that is none is an error."""
+        """Returns the changes of a period as a result; an invalid period as an error."""
         try:
             found = await self.history(
                 self.context.graph_key, Past(**asked, language=self.context.language)
@@ -178,7 +180,7 @@ async def _sheet(params: Params, place: CommandPlace) -> ToolResult:
 
 
 async def _nodes(params: Params, place: CommandPlace) -> ToolResult:
-    """Return nodes of the graph, or of a type in it."""
+    """Returns nodes of the graph, or of a type in it."""
     graph = await place.graph()
     name = params.get("nodeType")
     head: list[str] = []
@@ -192,7 +194,7 @@ async def _nodes(params: Params, place: CommandPlace) -> ToolResult:
 
 
 async def _examples(params: Params, place: CommandPlace) -> ToolResult:
-    """Return a few nodes of a type whole."""
+    """Returns a few whole nodes of a type."""
     found = await _first_nodes(await place.graph(), params["nodeType"], EXAMPLES, place)
     shown = [await place.by_tool("read_node_detail", nodeKey=node.key) for node in found]
     return ToolResult(text="\n\n".join(one.text for one in shown) or "No node has this type yet.")
@@ -201,7 +203,7 @@ async def _examples(params: Params, place: CommandPlace) -> ToolResult:
 async def _first_nodes(
     graph: Graph, name: str | None, limit: int, place: CommandPlace
 ) -> list[Node]:
-    """Return the first nodes of a type by key; of a large graph only a sample is looked through."""
+    """Returns the first nodes of a type by key; in a large graph, of a sample only."""
     source = place.context.source
     if name is None:
         return await source.get_nodes(graph.key, limit=limit)
@@ -242,7 +244,7 @@ async def _edge(params: Params, place: CommandPlace) -> ToolResult:
 
 
 async def _stats(params: Params, place: CommandPlace) -> ToolResult:
-    """Count a node's edges, the nodes that it names and that name it, and its changes."""
+    """Returns the numbers of a node's edges, of references from and to it, and of its changes."""
     source = place.context.source
     graph = await place.graph()
     key = params["node"]
@@ -283,6 +285,7 @@ async def _now(_: Params, place: CommandPlace) -> ToolResult:
 
 
 Reader = Callable[[Params, CommandPlace], Awaitable[ToolResult]]
+# The readers of each command, each with its own result. They raise SourceError.
 READERS: Mapping[CommandType, tuple[Reader, ...]] = {
     "SCHEMA": (_type,),
     "TYPE_CONFIG": (_type,),
@@ -302,4 +305,3 @@ READERS: Mapping[CommandType, tuple[Reader, ...]] = {
     "APP_STATE": (_graphs, _types),
     "CURRENT_DATETIME": (_now,),
 }
-"""What each command reads, each part in its own result. Readers raise SourceError."""

@@ -1,8 +1,7 @@
-"""Runs the commands of a message's blocks and writes the one system message that says
-what they found.
+"""Runs the commands of a message's blocks and writes their results into one system message.
 
-The commands of a block are a cascade: after one that fails the rest of the block is not run. A
-command that stands twice in a message runs once. All results together have at most so many tokens.
+After a failed command, the other commands of its block are not run. A repeated command runs once.
+All results together are limited to a budget of tokens.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from tools.base import ToolResult
 from tools.compact import cut, cut_name
 
 CommandStatus = Literal["SUCCESS", "FAILED", "CANCELLED", "CACHED"]
+# Runs a read under the limits of model calls, and returns an error for any failure.
 Guard = Callable[[str, Awaitable[ToolResult]], Awaitable[ToolResult]]
-"""Runs a read under the limits of a model's calls, and gives an error for whatever goes wrong."""
 
 SUMMARY_CHARS = 300
 ERROR_CHARS = 500
@@ -32,9 +31,7 @@ _LEAST_TOKENS = 20
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What came of one command. Units: `ms` milliseconds, `tokens` of its text as the
-    model gets it.
-    """
+    """The result of one command. Units: `ms` milliseconds, `tokens` of its text for the model."""
 
     command_id: str
     title: str
@@ -46,7 +43,7 @@ class CommandResult:
     is_cut: bool = False
 
     def to_document(self) -> dict[str, Any]:
-        """Return it as it is stored: without its text, which stands in the message's data."""
+        """Returns the stored form, without the text, which is in the message's data."""
         document = {
             "commandId": self.command_id,
             "title": self.title,
@@ -60,7 +57,7 @@ class CommandResult:
 async def execute(
     cascades: Sequence[Sequence[DataCommand]], place: CommandPlace, guard: Guard, *, budget: int
 ) -> list[CommandResult]:
-    """Return the results in order; one entry of `cascades` is one block. Units:
+    """Returns the results in order. An entry of `cascades` is one block. Units:
     `budget` in tokens.
     """
     known: dict[tuple[str, int], CommandResult] = {}
@@ -105,7 +102,7 @@ _NAMING = ("node", "nodeType", "edge", "sheet", "graph")
 
 
 def _again(result: CommandResult) -> CommandResult:
-    """Return the result of a command that was run before: what it found stands there."""
+    """Returns the result of a repeated command, which refers to the first result."""
     if result.status != "SUCCESS":
         return replace(result, ms=0)
     return replace(result, status="CACHED", text="", ms=0)
@@ -114,7 +111,7 @@ def _again(result: CommandResult) -> CommandResult:
 def _within(
     results: Sequence[CommandResult], budget: int, language: Language
 ) -> list[CommandResult]:
-    """Count tokens; cut texts where all together have more than the budget, the last ones first."""
+    """Returns the results with their tokens, with texts cut to the budget, the last ones first."""
     made: list[CommandResult] = []
     left = budget
     for result in results:
@@ -128,7 +125,7 @@ def _within(
 
 
 def _cut(said: str, tokens: int, left: int, language: Language) -> str:
-    """Return as much of a text as so many tokens hold, and a note that it was cut."""
+    """Returns the text cut to a number of tokens, with a note that it was cut."""
     note = text("command_cut", language)
     chars: int = len(said)
     while left > _LEAST_TOKENS and tokens > left - _LEAST_TOKENS and chars:
@@ -138,7 +135,7 @@ def _cut(said: str, tokens: int, left: int, language: Language) -> str:
 
 
 def data_added(results: Sequence[CommandResult], head: str, language: Language) -> SystemMessage:
-    """Return the message that the model and people see of results; `head` says what it is."""
+    """Returns the message with results for the model and people. `head`: its heading."""
     parts = [head]
     for result in results:
         said = result.text or text(f"command_is_{result.status}", language, why=result.error)
@@ -153,7 +150,7 @@ def data_added(results: Sequence[CommandResult], head: str, language: Language) 
 
 
 def summary_of(results: Sequence[CommandResult], language: Language) -> str:
-    """Return for people what was read, what failed and what was cut."""
+    """Returns a summary for people: the data that were read, the failures, and the cuts."""
     read = [result.title for result in results if result.status == "SUCCESS"]
     parts = [text("data_added", language, titles=", ".join(read))] if read else []
     failed = [f"{result.title}: {result.error}" for result in results if result.status == "FAILED"]

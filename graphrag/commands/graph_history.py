@@ -1,4 +1,4 @@
-"""What changed in a graph in a period, or about one thing in it, in words."""
+"""The changes of a graph, or of one element of it, in a period, in words."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from graphrag.sessions.periods import Calendar, Span, resolve
 from graphrag.sessions.schedules import zone_of
 from tools.past_changes import Past, PastChange, PastChanges
 
+# Maximum number of applied proposals that are read. Older ones are not shown.
 LOOKED_THROUGH = 1_000
-"""So many applied proposals are read at most; what is older is not shown."""
 KEYS_SHOWN = 5
 
 
@@ -29,7 +29,7 @@ KEYS_SHOWN = 5
 class GraphHistory:
     """Implements History for one workspace.
 
-    Periods count from `reference`, in milliseconds since 1970 (None: now), by the calendar.
+    Periods are relative to `reference`, in milliseconds since 1970 (None: now), in the calendar.
     """
 
     records: RecordStore
@@ -39,15 +39,15 @@ class GraphHistory:
 
     @property
     def now(self) -> int:
-        """The moment that periods count from."""
+        """The instant that periods are relative to."""
         return self.clock() if self.reference is None else self.reference
 
     def iso(self, at: int) -> str:
-        """Return an instant on the calendar's clock, to the second."""
+        """Returns an instant in the calendar's time zone, to the second."""
         return iso(at - at % 1000, zone_of(self.calendar.timezone))
 
     async def __call__(self, graph_key: str, past: Past) -> PastChanges:
-        """Return the changes asked for. Raises: PeriodError, SourceError."""
+        """Returns the requested changes. Raises: PeriodError, SourceError."""
         given = resolve(past.start or past.end, past.end, self.now, self.calendar)
         span = given if past.start is not None else Span(0, given.end)
         asked = _ChangeFilter(past)
@@ -74,7 +74,7 @@ class GraphHistory:
 
 
 def iso(at: int, zone: ZoneInfo) -> str:
-    """Return an instant on a zone's clock in ISO 8601 with its offset."""
+    """Returns an instant in ISO 8601 with the offset of the time zone."""
     local = datetime.fromtimestamp(at / 1000, zone)
     return local.isoformat(timespec="milliseconds" if local.microsecond else "seconds")
 
@@ -82,7 +82,7 @@ def iso(at: int, zone: ZoneInfo) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class _ChangeFilter:
-    """Says whether a change is about what was asked for."""
+    """Decides whether a change concerns the requested element."""
 
     past: Past
 
@@ -143,7 +143,7 @@ class _ChangeFilter:
 
 
 def _documents(approval: Approval) -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
-    """Yield the nodes and edges of what was stored and of what was there before."""
+    """Yields the nodes and edges after a change and before it."""
     result = approval.result
     for part in (result.mutation, result.inverse) if result else ():
         if part is not None:
@@ -163,7 +163,7 @@ def _shown(revision: Revision, zone: ZoneInfo, language: Language) -> PastChange
 
 
 def what_was_done(revision: Revision, language: Language) -> str:
-    """Return what a revision did, in words."""
+    """Returns the changes of a revision in words."""
     if revision.approval is not None:
         return title(revision.approval, language)
     if revision.kind in ("renamed", "restored") or (

@@ -1,6 +1,6 @@
 """Renders the prompts of models: Markdown files with declared inputs.
 
-From outside: also `library`, for the phrases of a language.
+Other packages import the names of `__all__`, and `library` for the phrases of a language.
 """
 
 from graphrag.prompts.library import PromptError, PromptInputs, render_system_prompt

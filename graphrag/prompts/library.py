@@ -1,10 +1,10 @@
-"""Loads prompts, Markdown templates that declare their inputs, and renders them; among them the
-system prompt: who the model is, which graph and types it serves, what it may do.
+"""Loads and renders prompts, which are Markdown templates with declared inputs. The system prompt
+has the model's role, its graph and types, and its permissions.
 
-A placeholder is `<<name>>`, so that client links such as `{{node:KEY}}` and code stand for
-themselves. A template whose placeholders and declared inputs differ fails when it is loaded; a
-value is inserted once and never read as a template. Names and descriptions of the graph are data:
-each stands in a TOON cell, on one line and bounded.
+A placeholder is `<<name>>`, so that client links such as `{{node:KEY}}` and code need no escaping.
+A template whose placeholders and declared inputs differ fails when it is loaded. Values are
+inserted once and never parsed as templates. Names and descriptions of the graph are data: each is
+written into a TOON cell, on one line of limited length.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAME = re.compile(r"[a-z_]+")
 
 
 class PromptError(Exception):
-    """A prompt cannot be used; the text names it and what is wrong with it."""
+    """A prompt cannot be used. The text has its name and the problem."""
 
     def __init__(self, *, prompt: str, reason: str) -> None:
         self.prompt = prompt
@@ -41,15 +41,15 @@ class PromptError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A checked template: `body` holds each of `inputs` at least once and no other placeholder."""
+    """A valid template. `body` contains each of `inputs` at least once and no other placeholder."""
 
     name: str
     inputs: frozenset[str]
     body: str
 
     def render(self, values: Mapping[str, str]) -> str:
-        """Return the body with every placeholder replaced. Raises: PromptError for other
-        than its inputs.
+        """Returns the body with all placeholders replaced. Raises: PromptError for other inputs
+        than declared.
         """
         given = frozenset(values)
         if given != self.inputs:
@@ -59,10 +59,10 @@ class Template:
 
 
 def parse_template(name: str, text: str) -> Template:
-    """Return the template of a Markdown text with the front matter `inputs: a, b`.
+    """Returns the template of a Markdown text with the front matter `inputs: a, b`.
 
-    Raises: PromptError when front matter is missing or malformed, or when a placeholder is
-    undeclared or a declared input unused.
+    Raises: PromptError if the front matter is missing or malformed, a placeholder is undeclared, or
+    a declared input is unused.
     """
     front = _FRONT.match(text)
     if front is None:
@@ -156,12 +156,11 @@ MAX_HANDLES_CHARS = 200
 class PromptInputs:
     """The inputs of the system prompt.
 
-    `configs` are the types the workspace sees, built-in ones included, by name. `sheets`
-    (id: name) stands for the graph's own where given. `permission` "read" takes away what
-    the role would allow.
-    `compact`: for a small window, without what a call of a tool can still tell. A run of an
-    automation has no counts in it, which its own changes would move; `calls` says how often its
-    model is asked at most.
+    `configs`: the types of the workspace by name, including built-in ones. `sheets` (id: name):
+    replaces the graph's own sheets. `permission` "read" removes the write permission of the role.
+    `compact`: for a small context window, without information that tool calls can provide. For a
+    run of an automation there are no counts, since its own changes would alter them; `calls`: its
+    maximum number of model calls.
     """
 
     graph: Graph
@@ -182,7 +181,7 @@ class PromptInputs:
 
 
 def render_system_prompt(inputs: PromptInputs) -> str:
-    """Return the system prompt of a conversation, or of a run. Raises: PromptError."""
+    """Returns the system prompt of a conversation or a run. Raises: PromptError."""
     language = inputs.language
     writes = inputs.role != "viewer" and inputs.permission == "write"
     role = [_run(inputs) if inputs.is_run else _phrase(inputs.role, language)]
@@ -294,17 +293,19 @@ def _types(inputs: PromptInputs) -> tuple[str, str]:
 
 
 def _weight(nodes: int, inputs: PromptInputs) -> int:
-    """Return what a type is sorted by: how often it is used, in a run only whether it is."""
+    """Returns the sort key of a type: the number of its nodes, in a run only whether it is used."""
     return min(nodes, 1) if inputs.is_run else nodes
 
 
 def _family(name: str) -> str:
-    """Return where a type comes from, as `n8n-nodes-base` of `n8n-nodes-base.set`."""
+    """Returns the package of a type, as `n8n-nodes-base` of `n8n-nodes-base.set`."""
     return name.rpartition(".")[0]
 
 
 def _left_out(types: Sequence[NodeTypeConfig], language: Language) -> str:
-    """Name the types that are not in the table; in a cell of TOON, as all that people wrote."""
+    """Returns the names of the types that are not in the table, in a TOON cell, like all text of
+    people.
+    """
     if not types:
         return _phrase("types_all", language)
     names = ", ".join(encode(cut(config.type, MAX_NAME_CHARS)) for config in types[:MAX_NAMED])
