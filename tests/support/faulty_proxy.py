@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,11 +17,14 @@ HTML = b"<!doctype html><title>Bad gateway</title>"
 
 @dataclass
 class FaultyProxy:
-    """`fault`: what becomes of the next write, once; None: it is passed on."""
+    """`fault`: what becomes of the next write, once; None: it is passed on. `before` is called
+    before a write is passed on, as if somebody else wrote at that moment.
+    """
 
     upstream: str
     port: int = 0
     fault: tuple[When, What] | None = None
+    before: Callable[[], object] | None = None
     writes: list[str] = field(default_factory=list[str])
     """The request lines of the writes that reached the server."""
     _ending: asyncio.Event = field(default_factory=asyncio.Event)
@@ -51,6 +54,8 @@ class FaultyProxy:
             if fault is None or fault[0] == "after":
                 if is_write:
                     self.writes.append(line)
+                    if self.before is not None:
+                        self.before()
                 answer = await self._passed_on(request)
             await self._write(writer, answer, fault)
         writer.close()

@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import socket
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from typing import Any
 
 import httpx2
 
+from tests.support.faulty_proxy import FaultyProxy
 from tests.support.loopback_api import Arrived, LoopbackApi, loopback_api
 from tests.support.node_packages import node, node_modules
 
@@ -428,18 +430,52 @@ async def n8n_double(port: int = 0) -> AsyncGenerator[N8nDouble]:
 
 @dataclass
 class RealN8n:
-    """A running n8n, asked by its public API as the double is. `key` may read and write drafts.
+    """A running n8n, asked by its public API as the double is.
 
-    `published_key` may also publish. `went_live` stays empty: what runs is asked of the server.
+    `server` is its address, `proxy` stands in front of it for those under test. `key` may read and
+    write drafts, `full_key` everything. `went_live` stays empty: what runs is asked of the server.
     """
 
-    address: str
-    key: str
-    published_key: str
+    server: str
+    proxy: FaultyProxy
+    draft_key: str
+    full_key: str
     scopes: Sequence[str] = WRITE_SCOPES
-    keeps_published: bool = True
-    between: Callable[[], object] | None = None
     went_live: list[str] = field(default_factory=list[str])
+
+    @property
+    def address(self) -> str:
+        return self.proxy.address
+
+    @property
+    def key(self) -> str:
+        return self.full_key if "workflow:activate" in self.scopes else self.draft_key
+
+    @property
+    def between(self) -> Callable[[], object] | None:
+        return self.proxy.before
+
+    @between.setter
+    def between(self, write: Callable[[], object] | None) -> None:
+        self.proxy.before = write
+
+    def empty(self) -> None:
+        """Deletes all workflows."""
+        self.between = None
+        self.scopes = WRITE_SCOPES
+        for each in self.ask("GET", "/workflows")["data"]:
+            if each["active"]:
+                self.ask("POST", f"/workflows/{each['id']}/unpublish", {})
+            self._delete(each["id"])
+
+    def _delete(self, workflow_id: str) -> None:
+        """Deletes a workflow, which the server refuses while it is being unpublished."""
+        for _ in range(100):
+            answer = self._answer("DELETE", f"/workflows/{workflow_id}")
+            if answer.status_code == 200:
+                return
+            time.sleep(0.1)
+        raise AssertionError(answer.text)
 
     @property
     def workflows(self) -> RealWorkflows:
@@ -467,13 +503,14 @@ class RealN8n:
         return list(self.workflows[workflow_id]["activeVersion"]["nodes"])
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        headers = {"X-N8N-API-KEY": self.published_key}
-        with httpx2.Client(trust_env=False, timeout=60) as client:
-            answer = client.request(
-                method, f"{self.address}/api/v1{path}", json=body, headers=headers
-            )
+        answer = self._answer(method, path, body)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def _answer(self, method: str, path: str, body: Any = None) -> httpx2.Response:
+        headers = {"X-N8N-API-KEY": self.full_key}
+        with httpx2.Client(trust_env=False, timeout=60) as client:
+            return client.request(method, f"{self.server}/api/v1{path}", json=body, headers=headers)
 
 
 @dataclass(frozen=True)
@@ -488,8 +525,11 @@ class RealWorkflows:
 
 
 @asynccontextmanager
-async def real_n8n(modules: Path, folder: Path) -> AsyncGenerator[RealN8n]:
-    """Yields an n8n that runs on loopback; `modules` is a folder `node_modules` that has it."""
+async def real_n8n(modules: Path, folder: Path) -> AsyncGenerator[tuple[str, str, str]]:
+    """Yields the address of an n8n that runs on loopback, a key for drafts and one for everything.
+
+    `modules` is a folder `node_modules` that has n8n.
+    """
     ports: list[int] = []
     for _ in range(2):
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -520,8 +560,7 @@ async def real_n8n(modules: Path, folder: Path) -> AsyncGenerator[RealN8n]:
     address = f"http://127.0.0.1:{ports[0]}"
     try:
         await _ready(address, "/healthz/readiness", process)
-        read_write, all_rights = await _n8n_keys(address)
-        yield RealN8n(address, read_write, all_rights)
+        yield (address, *await _n8n_keys(address))
     finally:
         if process.returncode is None:
             process.terminate()
@@ -542,9 +581,10 @@ async def _n8n_keys(address: str) -> tuple[str, str]:
     ) as client:
         made = await client.post("/rest/owner/setup", json=owner)
         assert made.status_code == 200, made.text
-        rights = (*WRITE_SCOPES, "workflow:create")
+        others = ("create", "delete", "activate", "deactivate")
+        rights = (*WRITE_SCOPES, *(f"workflow:{name}" for name in others))
         keys: list[str] = []
-        for label, scopes in (("drafts", WRITE_SCOPES), ("all", (*rights, "workflow:activate"))):
+        for label, scopes in (("drafts", WRITE_SCOPES), ("all", rights)):
             body = {"label": label, "scopes": list(scopes), "expiresAt": None}
             answer = await client.post("/rest/api-keys", json=body)
             assert answer.status_code == 200, answer.text

@@ -7,8 +7,10 @@ NODIUS_TEST_N8N (`npm install n8n@2.40.7 --ignore-scripts --omit=optional`, then
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,16 @@ import pytest
 import pytest_asyncio
 
 from tests.graphrag.connections import test_push_n8n as pushes
-from tests.graphrag.connections.conftest import ADMIN, Setting, new, workflow
+from tests.graphrag.connections.conftest import (
+    ADMIN,
+    EDITOR,
+    REVIEWER,
+    Setting,
+    new,
+    workflow,
+)
+from tests.support.data_files import needs_published, published
+from tests.support.faulty_proxy import faulty_proxy
 from tests.support.workflow_servers import RealN8n, real_n8n
 
 MODULES = os.environ.get("NODIUS_TEST_N8N", "")
@@ -34,21 +45,36 @@ SAME = [
     pushes.test_an_undo_is_refused_where_the_field_was_changed_since,
     pushes.test_what_runs_never_changes_by_a_push,
     pushes.test_a_push_that_was_planned_for_another_change_is_not_sent,
+    pushes.test_of_versions_written_while_ours_are_written_none_is_lost,
+    pushes.test_a_publication_is_decided_apart_and_says_whose_drafts_go_live,
+    pushes.test_a_publication_that_the_server_refuses_leaves_what_runs,
+    pushes.test_a_draft_that_somebody_saved_since_is_not_published,
+    pushes.test_a_page_that_is_saved_over_a_push_is_noticed,
 ]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def n8n(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[RealN8n]:
-    async with real_n8n(Path(MODULES), tmp_path_factory.mktemp("n8n")) as running:
-        yield running
+async def running(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncGenerator[tuple[str, str, str]]:
+    async with real_n8n(Path(MODULES), tmp_path_factory.mktemp("n8n")) as address_and_keys:
+        yield address_and_keys
+
+
+@pytest.fixture
+async def n8n(running: tuple[str, str, str]) -> AsyncGenerator[RealN8n]:
+    """A running n8n without workflows, behind a proxy."""
+    server, draft_key, full_key = running
+    async with faulty_proxy(server) as proxy:
+        found = RealN8n(server, proxy, draft_key, full_key)
+        found.empty()
+        yield found
 
 
 @pytest.mark.parametrize("test", SAME, ids=lambda test: test.__name__)
 async def test_as_on_the_double(
     test: Callable[[Setting, Any], Awaitable[None]], setting: Setting, n8n: RealN8n
 ) -> None:
-    for found in n8n.ask("GET", "/workflows")["data"]:
-        n8n.ask("POST", f"/workflows/{found['id']}/archive", {})
     await test(setting, n8n)
 
 
@@ -57,3 +83,49 @@ async def test_the_server_says_what_it_accepts(setting: Setting, n8n: RealN8n) -
     assert {"workflow:list", "workflow:read", "workflow:update"} <= set(connection.rights)
     n8n.put(workflow("Order", "Check", mode="a"))
     assert "created" in (await setting.changes()).values()
+
+
+@pytest.mark.parametrize("theirs", ["same field", "another field"])
+async def test_a_version_written_while_ours_is_written_is_not_lost(
+    setting: Setting, n8n: RealN8n, theirs: str
+) -> None:
+    server: Any = n8n
+    await pushes.test_a_version_written_while_ours_is_written_is_not_lost(setting, server, theirs)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("what", ["closed", "500", "413", "html", "half"])
+async def test_a_spoiled_answer_ends_as_what_the_server_holds(
+    setting: Setting, n8n: RealN8n, when: Any, what: Any
+) -> None:
+    workflow_id = n8n.put(workflow("Order", "Check", mode="a", **pushes.SECRETS))
+    await setting.connections.add(new(n8n.address, key=n8n.key, push="ask"), ADMIN)
+    await setting.changes()
+    await setting.change("order", "Check", mode="b")
+    push = await setting.pushes.plan("shop", "order", EDITOR)
+    assert push is not None
+    n8n.proxy.fault = (when, what)
+    ended = await setting.pushes.approve(push.key, REVIEWER)
+    parameters = n8n.workflows[workflow_id]["nodes"][1]["parameters"]
+    expected = {"before": "failed", "after": "rolled_back" if what == "413" else "verified"}
+    assert ended.state == expected[when], ended.reason
+    assert parameters == {"mode": "b" if ended.state == "verified" else "a", **pushes.SECRETS}
+
+
+@needs_published
+async def test_workflows_of_others_are_the_same_after_nothing_was_changed(
+    setting: Setting, n8n: RealN8n
+) -> None:
+    stored = 0
+    for file in published("workflows", "n8n-*.json")[:100]:
+        document, _ = pushes.with_secrets(json.loads(file.read_bytes()))
+        with suppress(AssertionError):  # n8n refuses some as they are
+            n8n.put({**document, "name": file.stem, "settings": {}})
+            stored += 1
+    await setting.connections.add(new(n8n.address, key=n8n.key, push="ask"), ADMIN)
+    await setting.changes()
+    n8n.proxy.writes.clear()
+    for link in await setting.connections.links(await setting.connections.get("shop")):
+        assert await setting.pushes.plan("shop", link.graph_key, EDITOR) is None, link.name
+    assert stored >= 80
+    assert n8n.proxy.writes == []
