@@ -112,7 +112,7 @@ CODES, MEANINGS = _table(
         403,
         {},
         "NotAllowed AutomationForbidden AgentBlocked CallerForbidden CallForbidden CallBlocked "
-        "ForeignPage RoleNeeded ConnectionForbidden PushForbidden",
+        "ForeignPage RoleNeeded ConnectionForbidden",
     ),
     ("host_not_allowed", 422, {}, ""),
     (

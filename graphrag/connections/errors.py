@@ -8,7 +8,6 @@ WorkflowServerError
 ├── ConnectionBusy       another process synchronises it at this moment (name)
 ├── ConnectionRefused    it cannot be made or used as it is; `code` names the sentence
 ├── PushNotFound         no push of this id in the workspace (push_id)
-├── PushForbidden        a rule forbids the person to decide it; `code` names the sentence
 ├── PushDecided          it was decided already (push_id, state)
 └── EditorFault          the server did not give what was asked; `code` names the sentence
 """
@@ -104,14 +103,6 @@ class ConnectionRefused(WorkflowServerError):
 
 
 class PushNotFound(WorkflowServerError): ...
-
-
-class PushForbidden(WorkflowServerError):
-    """Raised with the code of the rule's sentence."""
-
-    def __init__(self, code: str, **facts: Any) -> None:
-        super().__init__(**facts)
-        self.code = code
 
 
 class PushDecided(WorkflowServerError): ...

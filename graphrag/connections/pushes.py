@@ -18,14 +18,13 @@ import orjson
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import GraphNotFound
-from graphrag.approvals import Approvals, Person
+from graphrag.approvals import Approvals, NotAllowed, Person
 from graphrag.connections.document_patch import entry_names
 from graphrag.connections.editor import RemoteDocument, RemoteWorkflow, ServerNotice
 from graphrag.connections.errors import (
     ConnectionForbidden,
     ConnectionRefused,
     PushDecided,
-    PushForbidden,
     PushNotFound,
 )
 from graphrag.connections.key_store import KeyStore
@@ -64,6 +63,7 @@ from graphrag.importers.export import file_without_secrets
 from graphrag.leases import now_ms
 from graphrag.stored_records import change_record, delete_record, readable
 from graphrag.workers import run_limited
+from tools.base import Role
 
 WAIT_S = 120.0
 """For others who read or write the same server."""
@@ -173,7 +173,7 @@ class Pushes:
     async def approve(self, push_id: str, by: Person) -> Push:
         """Sends a push that waits and returns it as it ended.
 
-        Raises: PushNotFound, PushForbidden, PushDecided, ConnectionBusy, EditorFault (nothing was
+        Raises: PushNotFound, NotAllowed, PushDecided, ConnectionBusy, EditorFault (nothing was
         sent then).
         """
         name = (await self.get(push_id)).connection
@@ -189,7 +189,7 @@ class Pushes:
             return push
 
     async def reject(self, push_id: str, by: Person) -> Push:
-        """Closes a push that waits. Raises: PushNotFound, PushForbidden, PushDecided."""
+        """Closes a push that waits. Raises: PushNotFound, NotAllowed, PushDecided."""
         push = await self.get(push_id)
         mode = (await self._connections.get(push.connection)).push
         if by.user_id != push.asked_by:
@@ -380,16 +380,14 @@ class Pushes:
         return await self._stored(push.model_copy(update=update), by)
 
     def _check_decider(self, push: Push, mode: PushMode, by: Person) -> None:
-        """Raises: PushForbidden, PushDecided."""
+        """Raises: NotAllowed, PushDecided."""
         if push.state != "waiting":
             raise PushDecided(push_id=push.key, state=push.state)
-        if not by.at_least("reviewer" if mode == "approval" else "editor"):
-            raise PushForbidden(
-                "push_needs_reviewer" if mode == "approval" else "push_needs_editor"
-            )
-        objection = self._approvals.objection(push.asked_by, by)
-        if objection is not None:
-            raise PushForbidden(objection)
+        needed: Role = "reviewer" if mode == "approval" else "editor"
+        code = None if by.at_least(needed) else f"push_needs_{needed}"
+        code = code or self._approvals.objection(push.asked_by, by)
+        if code is not None:
+            raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
 
     async def _remove_oldest(self, connection: str) -> None:
         records = await self._records.query(

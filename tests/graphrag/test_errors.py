@@ -18,7 +18,9 @@ from graphrag.automations.errors import AutomationRefused
 from graphrag.bridge.phone_messages import MessageRefused
 from graphrag.commands import BlockRefused
 from graphrag.config import SettingsError
+from graphrag.connections.document_patch import PatchConflict, SecretInChange
 from graphrag.connections.errors import ConnectionRefused, EditorFault
+from graphrag.connections.push_plan import PushStopped
 from graphrag.embedding import embedder
 from graphrag.errors import CODES, EXIT_NOTHING, EXIT_USAGE, MEANINGS, describe
 from graphrag.i18n import LocalizedError, catalogue, places
@@ -50,6 +52,7 @@ ANSWERED = {
     *(PhoneGone, MessageRefused),
     *(AddressRefused, BadText, BuilderFailed, RequestFailed, TemplateFailed),
     *(RealtimeRefused, RealtimeUnreachable, EventRefused),
+    *(PatchConflict, SecretInChange, PushStopped),
     *(InvalidScript, LineRefused, UnreadableWav, PageNotJoined),
 }
 """Caught where they are raised: a turn carries its own fault, and a client that is

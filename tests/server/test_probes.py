@@ -40,6 +40,7 @@ from tests.support.service import (
     service,
     token,
     with_a_codemod,
+    with_a_push,
     with_a_run,
     with_an_agent,
 )
@@ -66,6 +67,8 @@ MADE_UP: Keys = {
     "key_id": "key_0000000000000000",
     "webhook_id": "msg_hiddem",
     "session_id": "auto/au_00000000/1700000000000",
+    "connection_name": "hiddem-shop",
+    "push_id": "push_1700000000000_000000000000",
 }
 AT_ONCE = 40
 PARTS = 4
@@ -129,6 +132,7 @@ async def case() -> AsyncIterator[Case]:
             **await with_a_run(ed),
             **await with_a_codemod(ed),
             **await with_an_agent(running.state),
+            **await with_a_push(running.state),
         }
         yield Case(running=running, real=real, own_graph=own)
 

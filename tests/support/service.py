@@ -15,8 +15,10 @@ import jwt
 from fastapi import FastAPI
 
 from datasources.base import Record
-from datasources.types import ROOT_WORKSPACE
+from datasources.types import ROOT_WORKSPACE, Document
 from graphrag.config import Settings
+from graphrag.connections.stored_connection import CONNECTION_KIND, ServerConnection
+from graphrag.connections.stored_push import PUSH_KIND, Push
 from graphrag.llm.base import LLMProvider
 from graphrag.roles import Person
 from graphrag.voice.call_records import Call
@@ -138,6 +140,43 @@ async def with_a_run(client: httpx2.AsyncClient) -> dict[str, str]:
     made = (await client.post("/api/automations", json=AUTOMATION)).json()["id"]
     run = (await client.post(f"/api/automations/{made}/run")).json()["sessionId"]
     return {"automation_id": made, "session_id": run}
+
+
+async def with_a_push(state: ServerState) -> dict[str, str]:
+    """Store a connection with a server that does not answer, and a push to it; return
+    their keys.
+    """
+    records = (await state.workspace("default")).services.database.records("default")
+    connection = ServerConnection(
+        key="hidden-shop",
+        kind="n8n",
+        address="http://127.0.0.1:9",
+        user_id="ed",
+        role="admin",
+        created_time=1,
+        workspace="default",
+    )
+    push = Push(
+        key="push_1700000000000_hidden",
+        connection=connection.key,
+        workflow_id="hidden",
+        name="NBA orders",
+        graph_key=GRAPH,
+        state="waiting",
+        changes_digest="",
+        asked_by="ed",
+        asked_role="editor",
+        created_time=1,
+        workspace="default",
+    )
+    stored: list[tuple[str, str, Document]] = [
+        (CONNECTION_KIND, connection.key, connection),
+        (PUSH_KIND, push.key, push),
+    ]
+    for kind, key, document in stored:
+        record = Record(kind=kind, key=key, data=document.to_document())
+        await records.put(record, expected_version=None)
+    return {"connection_name": connection.key, "push_id": push.key}
 
 
 async def with_an_agent(state: ServerState) -> dict[str, str]:

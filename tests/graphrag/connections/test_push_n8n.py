@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from graphrag.approvals import Person
+from graphrag.approvals import NotAllowed, Person
 from graphrag.connections import RunningSyncs
-from graphrag.connections.errors import ConnectionRefused, PushDecided, PushForbidden
+from graphrag.connections.errors import ConnectionRefused, PushDecided
 from graphrag.connections.stored_push import PUSH_KIND, Push
 from tests.graphrag.connections.conftest import (
     ADMIN,
@@ -321,7 +321,7 @@ async def test_four_eyes_and_reviewers_hold_for_pushes(n8n: N8nDouble) -> None:
         push = await setting.pushes.plan("shop", "order", REVIEWER)
         assert push is not None
         for person in (EDITOR, REVIEWER):
-            with pytest.raises(PushForbidden):
+            with pytest.raises(NotAllowed):
                 await setting.pushes.approve(push.key, person)
         assert puts(n8n) == []
         assert (await setting.pushes.approve(push.key, ADMIN)).state == "verified"
