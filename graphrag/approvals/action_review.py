@@ -54,8 +54,8 @@ def review(
     resolved, faults = resolve_action(parse_action(action), snapshot)
     if faults:
         raise ProposalRefused(problems=faults)
-    own = {c.key for c in snapshot.types.values() if c.workspace == snapshot.graph.workspace}
-    existing = Existing(nodes=snapshot.nodes.keys(), edges=snapshot.edges.keys(), configs=own)
+    own_types = {c.key for c in snapshot.types.values() if c.workspace == snapshot.graph.workspace}
+    existing = Existing(nodes=snapshot.nodes.keys(), edges=snapshot.edges.keys(), configs=own_types)
     try:
         conversion = convert_action(with_references(resolved, snapshot), snapshot, ids)
         final = conversion.choices_in(resolved)
@@ -64,9 +64,9 @@ def review(
     except (InstructionError, BadDocument, InvalidMutation, TooMuchToArrange) as exc:
         raise ProposalRefused(problems=[Problem(what=str(exc))]) from exc
     preview = preview_of(snapshot, mutation, broken_references(resolved, snapshot))
-    lost = _across_sheets(conversion, snapshot)
-    if lost is not None or not preview:
-        what = lost or "this changes nothing: the graph is like that already"
+    sheet_problem = _sheet_problem(conversion, snapshot)
+    if sheet_problem is not None or not preview:
+        what = sheet_problem or "this changes nothing: the graph is like that already"
         raise ProposalRefused(problems=[Problem(what=what)])
     return Reviewed(
         action=final,
@@ -77,8 +77,8 @@ def review(
     )
 
 
-def _across_sheets(conversion: ActionConversion, snapshot: Snapshot) -> str | None:
-    """Returns the problem of an edge between sheets, which is only known after the sheets are
+def _sheet_problem(conversion: ActionConversion, snapshot: Snapshot) -> str | None:
+    """Returns a message if a new edge connects two sheets, else None. Called after the sheets were
     chosen.
     """
     nodes: dict[str, Node] = {**snapshot.nodes, **conversion.new_nodes}

@@ -27,7 +27,7 @@ _DELETED = {
     "delete_edges": "deleteEdges",
     "delete_configs": "deleteConfigs",
 }
-_OF_POSITION = ("posX", "posY")
+_POSITION_FIELDS = ("posX", "posY")
 
 
 def to_mutation(conversion: ActionConversion, snapshot: Snapshot) -> Mutation:
@@ -101,7 +101,7 @@ def inverse_mutation(before: Snapshot, mutation: Mutation) -> Mutation:
         *before.edges_of(gone),
         *(edge.key for edge in mutation.put_edges),
     }
-    own = {c.key: c for c in before.types.values() if c.workspace == before.graph.workspace}
+    own_types = {c.key: c for c in before.types.values() if c.workspace == before.graph.workspace}
     types = [*(config.key for config in mutation.put_configs), *mutation.delete_configs]
     renewed = [
         node.key for node in mutation.put_nodes if _has_new_content(nodes.get(node.key), node)
@@ -116,8 +116,10 @@ def inverse_mutation(before: Snapshot, mutation: Mutation) -> Mutation:
         put_edges=[edge for key, edge in before.edges.items() if key in cut],
         delete_nodes=[node.key for node in mutation.put_nodes if node.key not in nodes],
         delete_edges=[edge.key for edge in mutation.put_edges if edge.key not in before.edges],
-        put_configs=[own[key] for key in types if key in own],
-        delete_configs=[config.key for config in mutation.put_configs if config.key not in own],
+        put_configs=[own_types[key] for key in types if key in own_types],
+        delete_configs=[
+            config.key for config in mutation.put_configs if config.key not in own_types
+        ],
         put_vectors=[
             before.vectors[key]
             for key in dict.fromkeys([*renewed, *mutation.delete_nodes])
@@ -132,7 +134,7 @@ def _has_new_content(old: Node | None, new: Node) -> bool:
     if old is None:
         return True
     one, other = (
-        {k: v for k, v in n.to_document().items() if k not in _OF_POSITION} for n in (old, new)
+        {k: v for k, v in n.to_document().items() if k not in _POSITION_FIELDS} for n in (old, new)
     )
     return one != other
 
@@ -149,12 +151,12 @@ def outcome_of(
     put_again = {edge.key for edge in mutation.put_edges}
     cut = [edge.key for edge in inverse.put_edges if edge.key not in put_again]
     keys: dict[str, list[str]] = {}
-    for kind, made, put, deleted in (
+    for kind, new_keys, put, deleted in (
         ("nodes", inverse.delete_nodes, mutation.put_nodes, mutation.delete_nodes),
         ("edges", inverse.delete_edges, mutation.put_edges, cut),
         ("types", inverse.delete_configs, mutation.put_configs, mutation.delete_configs),
     ):
-        created = sorted(set(made))
+        created = sorted(set(new_keys))
         changed = sorted({document.key for document in put}.difference(created))
         keys |= {
             f"{kind}Created": created,
@@ -164,7 +166,7 @@ def outcome_of(
     return Outcome(
         at=at,
         revision=before.graph.revision + 1,
-        keys={name: of_kind for name, of_kind in keys.items() if of_kind},
+        keys={name: kind_keys for name, kind_keys in keys.items() if kind_keys},
         mutation=_mutation_document(mutation),
         inverse=_mutation_document(inverse),
         irregular=_irregular_edges(before, inverse),
@@ -229,28 +231,28 @@ def _unpacked(text: str) -> Vector:
 def edges_without_handles(
     before: Snapshot, mutation: Mutation, irregular: Set[str]
 ) -> Iterator[str]:
-    """Yields edges that would no longer fit the handles of their nodes after an undo: restored
-    ones, and existing ones.
+    """Yields the problems of edges, restored or existing, that would not fit the handles of their
+    nodes after an undo.
 
     `irregular`: restored edges that did not fit before either; these are not yielded.
     """
-    left = after(before, mutation)
+    result = after(before, mutation)
     changed = {node.key for node in mutation.put_nodes}
     restored = {edge.key for edge in mutation.put_edges}
-    for key, edge in left.edges.items():
+    for key, edge in result.edges.items():
         is_restored = key in restored
         if (key in irregular) if is_restored else not {edge.source, edge.target} & changed:
             continue
-        for end, handle, way in _ends(edge):
-            if end not in left.nodes:  # it need not have been read
+        for end, handle, direction in _ends(edge):
+            if end not in result.nodes:  # the snapshot need not contain it
                 continue
             old = before.nodes.get(end)
-            # An edge that stands without a handle already is no fault of the undo.
-            is_due = is_restored or (old is not None and _has_handle(old, handle, way))
-            if is_due and not _has_handle(left.nodes[end], handle, way):
-                yield f"edge/{key}: node {end} has no {way} handle {handle}"
-    ends = {_ends(left.edges[key]) for key in restored - irregular}
-    for key, edge in left.edges.items():
+            # An edge that already lacked its handle is not a problem of the undo.
+            is_checked = is_restored or (old is not None and _has_handle(old, handle, direction))
+            if is_checked and not _has_handle(result.nodes[end], handle, direction):
+                yield f"edge/{key}: node {end} has no {direction} handle {handle}"
+    ends = {_ends(result.edges[key]) for key in restored - irregular}
+    for key, edge in result.edges.items():
         if key not in restored and _ends(edge) in ends:
             yield f"edge/{key}: connects the same handles"
 
@@ -264,8 +266,8 @@ def _irregular_edges(before: Snapshot, inverse: Mutation) -> list[str]:
 
     def is_irregular(edge: Edge) -> bool:
         fits = all(
-            end in before.nodes and _has_handle(before.nodes[end], handle, way)
-            for end, handle, way in _ends(edge)
+            end in before.nodes and _has_handle(before.nodes[end], handle, direction)
+            for end, handle, direction in _ends(edge)
         )
         return not fits or counted[_ends(edge)] > 1
 
@@ -277,10 +279,12 @@ def _ends(edge: Edge) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
     return (edge.source, edge.source_handle, "out"), (edge.target, edge.target_handle, "in")
 
 
-def _has_handle(node: Node, handle: str, way: str) -> bool:
+def _has_handle(node: Node, handle: str, direction: str) -> bool:
     """Returns whether a node has a handle. A node without its own handles has those of its type."""
     if not node.handles:
         return True
     return any(
-        p.id == handle and p.type == way for group in node.handles.values() for p in group.point
+        p.id == handle and p.type == direction
+        for group in node.handles.values()
+        for p in group.point
     )

@@ -126,7 +126,7 @@ class Comment(_StoredModel):
     text: str
 
 
-def _named(name: str, **more: Any) -> Any:
+def _stored_as(name: str, **more: Any) -> Any:
     return Field(validation_alias=name, serialization_alias=name, **more)
 
 
@@ -162,10 +162,10 @@ class Approval(_StoredModel):
     touched: dict[str, str]
     preview: dict[str, Any]
     reason: str = ""
-    asker: str = _named("userId")
+    asker: str = _stored_as("userId")
     model: str
-    created: int = _named("createdTime")
-    expires: int = _named("expiresTime")
+    created: int = _stored_as("createdTime")
+    expires: int = _stored_as("expiresTime")
     status: Status = "pending"
     reasons: tuple[Demand, ...] = ()
     needs_person: bool = True
@@ -175,7 +175,7 @@ class Approval(_StoredModel):
     scheduled_time: int | None = None
     seed_version: int | None = None
     proposal_hash: str | None = None
-    voice_code: str | None = _named("spokenCode", default=None)
+    voice_code: str | None = _stored_as("spokenCode", default=None)
     depends_on: tuple[str, ...] = ()
     names: dict[str, str] = Field(default_factory=dict[str, str])
     labels: dict[str, str] = Field(default_factory=dict[str, str])
@@ -221,15 +221,15 @@ class Approval(_StoredModel):
         return self.model_copy(update=changes)
 
     def to_document(self) -> dict[str, Any]:
-        """Returns the stored form. Parts that may contain thousands of documents are shared, not
-        copied.
+        """Returns the stored form. Its large parts are not copied, since they may contain thousands
+        of documents.
         """
-        of_result = ("conversion", "mutation", "inverse")
-        left_out: dict[str, Any] = {"action": True, "preview": True, "result": set(of_result)}
-        document = self.model_dump(by_alias=True, exclude_none=True, exclude=left_out)
+        result_fields = ("conversion", "mutation", "inverse")
+        excluded: dict[str, Any] = {"action": True, "preview": True, "result": set(result_fields)}
+        document = self.model_dump(by_alias=True, exclude_none=True, exclude=excluded)
         document |= {"action": to_document(self.action), "preview": self.preview}
         if self.result is not None:
-            result_parts = {name: getattr(self.result, name) for name in of_result}
+            result_parts = {name: getattr(self.result, name) for name in result_fields}
             document["result"] |= {
                 name: part for name, part in result_parts.items() if part is not None
             }

@@ -1,4 +1,4 @@
-"""Shared by proposing, deciding and undoing: graphs, stored approvals, audit log and clock."""
+"""The context that proposing, deciding and undoing share: graphs, approvals, audit log, clock."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Fence(Protocol):
     def fence(self) -> RecordWrite: ...
 
     async def read(self) -> None:
-        """Updates the fence to the stored state. Raises: the error that the caller may no longer
+        """Updates the fence to the stored state. Raises: an error if the caller may no longer
         write.
         """
         ...
@@ -104,7 +104,7 @@ class ApprovalContext:
         self._on_decided = on_decided
         self.on_proposed = on_proposed
         self._locks: dict[str, asyncio.Lock] = {}
-        self._asked: Counter[str] = Counter()
+        self._queued: Counter[str] = Counter()
 
     def new_id(self) -> str:
         """Returns an id that cannot be guessed."""
@@ -142,8 +142,10 @@ class ApprovalContext:
         """Parses records of this workspace in a thread, since one may contain thousands of
         documents.
         """
-        own = [one for one in records if one.data.get("workspace") == self.source.workspace]
-        return await asyncio.to_thread(lambda: [from_record(record) for record in own])
+        own_records = [
+            record for record in records if record.data.get("workspace") == self.source.workspace
+        ]
+        return await asyncio.to_thread(lambda: [from_record(record) for record in own_records])
 
     async def get_visible(self, approval_id: str, by: Person) -> Approval:
         """Returns an approval that this person may see. Raises: ApprovalNotFound."""
@@ -167,9 +169,9 @@ class ApprovalContext:
         """Returns the open proposals that have not expired, newest first. Raises: SourceError."""
         now = self.clock()
         return [
-            one
-            for one in await self.find(status="pending", limit=limit, **fields)
-            if one.expires > now
+            approval
+            for approval in await self.find(status="pending", limit=limit, **fields)
+            if approval.expires > now
         ]
 
     # Writing
@@ -186,35 +188,33 @@ class ApprovalContext:
     async def in_turn(
         self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]
     ) -> T:
-        """Runs `work` when its turn on this graph comes, and again if others changed meanwhile what
-        it read.
+        """Runs `work` after the earlier work on this graph. Runs it again if something that it read
+        was changed concurrently.
 
-        Work that has begun is finished even if the caller is cancelled; queued work is removed
-        then. Raises: ApprovalBusy, and the errors of `work`.
+        If the caller is cancelled, running work is completed and queued work is removed.
+        Raises: ApprovalBusy, and the errors of `work`.
         """
-        if self._asked[graph_key] >= MAX_QUEUED:
+        if self._queued[graph_key] >= MAX_QUEUED:
             raise ApprovalBusy(approval_id=approval_id)
         lock = self._locks.setdefault(graph_key, asyncio.Lock())
-        self._asked[graph_key] += 1
+        self._queued[graph_key] += 1
         try:
             await lock.acquire()
         except asyncio.CancelledError:
-            self._left(graph_key)
+            self._dequeue(graph_key)
             raise
-        task = asyncio.ensure_future(_attempts(approval_id, work))
-        task.add_done_callback(lambda _: (lock.release(), self._left(graph_key)))
+        task = asyncio.ensure_future(_with_retries(approval_id, work))
+        task.add_done_callback(lambda _: (lock.release(), self._dequeue(graph_key)))
         return await asyncio.shield(task)
 
     def is_free(self, graph_key: str) -> bool:
-        """Returns whether work on this graph would begin at once, so that data just read are
-        current.
-        """
-        return graph_key not in self._asked
+        """Returns whether no work on this graph is queued or running."""
+        return graph_key not in self._queued
 
-    def _left(self, graph_key: str) -> None:
-        self._asked[graph_key] -= 1
-        if not self._asked[graph_key]:
-            del self._asked[graph_key], self._locks[graph_key]
+    def _dequeue(self, graph_key: str) -> None:
+        self._queued[graph_key] -= 1
+        if not self._queued[graph_key]:
+            del self._queued[graph_key], self._locks[graph_key]
 
     async def commit(
         self,
@@ -230,20 +230,20 @@ class ApprovalContext:
         """Stores an approval with its audit entry (with `more`), `records` and its mutation.
 
         All in one transaction, on the graph at `revision`; then the callbacks are called, once per
-        transition whoever the caller is. Returns `result` without a version, so it must be read
-        again before the next change. Raises: SourceError, unless everything was stored and only the
-        answer was lost.
+        transition. Returns `result` without a version, so it must be read again before the next
+        change. Raises: SourceError, unless everything was stored and only the answer of the store
+        was lost.
         """
         facts = await asyncio.to_thread(lambda: audit_facts(result, event) | more)
         result, parts = await asyncio.to_thread(stored_parts.apart, result)
-        own = await asyncio.to_thread(stored_parts.head_write, result)
-        at = result.result.at if result.result else self.clock()
+        head = await asyncio.to_thread(stored_parts.head_write, result)
+        changed_at = result.result.at if result.result else self.clock()
 
         def write(entry: Sequence[RecordWrite]) -> Awaitable[object]:
-            joined = [own, *parts, *records, *entry, *([fence.fence()] if fence else [])]
+            joined = [head, *parts, *records, *entry, *([fence.fence()] if fence else [])]
             if mutation is None:
                 return self.records.write(joined)
-            timed = replace(mutation, changed_at=at)
+            timed = replace(mutation, changed_at=changed_at)
             return self.source.apply(timed, expected_revision=revision, records=joined)
 
         try:
@@ -257,7 +257,7 @@ class ApprovalContext:
                 result.decision,
             ):
                 raise
-        return await self._announced(result.changed(version=None))
+        return await self._notify(result.changed(version=None))
 
     async def audited(
         self,
@@ -268,7 +268,7 @@ class ApprovalContext:
         """Calls `write` with an audit entry, to store it in one transaction with an action of a
         person.
 
-        Raises: the errors of `write`; RecordConflict if others are always first.
+        Raises: the errors of `write`; RecordConflict if other writers were first at every attempt.
         """
         await self.audit.record({**facts, "userId": by.user_id, "role": by.role}, write)
 
@@ -282,8 +282,8 @@ class ApprovalContext:
         )
 
     async def expire(self, approval: Approval, *, graph_is_gone: bool = False) -> Approval:
-        """Closes a pending approval that was not decided in time or can no longer be.
-        Returns it.
+        """Closes a pending approval that was not decided in time, or whose graph was deleted.
+        Returns the closed approval.
         """
         decided = Decided(verdict="expire", by=SYSTEM, role=SYSTEM, at=self.clock())
         try:
@@ -292,11 +292,11 @@ class ApprovalContext:
                     approval, "failed", decided, Reason(code="failed_graph_gone")
                 )
             return await self.close(approval, "expired", decided)
-        except RecordConflict:  # somebody was faster
+        except RecordConflict:  # another decision was first
             return await self.stored(approval.id) or approval
 
-    async def _announced(self, approval: Approval) -> Approval:
-        """Calls the callbacks after the commit, which their errors do not affect."""
+    async def _notify(self, approval: Approval) -> Approval:
+        """Calls the callbacks after a commit. Logs their errors."""
         try:
             if self._on_decided is not None:
                 self._on_decided(approval)
@@ -307,7 +307,7 @@ class ApprovalContext:
         return approval
 
 
-async def _attempts(approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
+async def _with_retries(approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
     busy = 0
     for _ in range(ATTEMPTS):
         try:
@@ -323,9 +323,7 @@ async def _attempts(approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
 
 
 def change_hash(approval: Approval) -> str | None:
-    """Returns the hash of the applied change and its inverse, by which later tampering
-    is detected.
-    """
+    """Returns the hash of the applied change and its inverse, to detect later tampering."""
     result = approval.result
     if result is None or result.mutation is None:
         return None

@@ -38,13 +38,13 @@ class Entry:
     facts: Mapping[str, Any]
 
     def to_document(self) -> dict[str, Any]:
-        own = {
+        chain_fields = {
             "sequence": self.sequence,
             "at": self.at,
             "previous": self.previous,
             "hash": self.hash,
         }
-        return {**self.facts, **own}
+        return {**self.facts, **chain_fields}
 
 
 @final
@@ -70,36 +70,36 @@ class Audit:
     def __init__(self, records: RecordStore, clock: Callable[[], int]) -> None:
         self._records = records
         self._clock = clock
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def record(
         self, facts: Mapping[str, Any], write: Callable[[Sequence[RecordWrite]], Awaitable[object]]
     ) -> Entry:
-        """Appends an entry in one transaction with its subject: `write` gets the writes of the
-        entry.
+        """Appends an entry in one transaction with the action that it records: `write` gets the
+        writes of the entry.
 
         Entries of this process are appended one after another. If another process was first,
-        `write` is called again. Raises: the errors of `write`; RecordConflict if others are always
-        first.
+        `write` is called again. Raises: the errors of `write`; RecordConflict if other writers were
+        first at every attempt.
         """
-        async with self._turn:
+        async with self._lock:
             for attempt in range(1, _ATTEMPTS + 1):
                 head = await self._records.get(KIND, HEAD)
                 entry = self._next(facts, *_end_of(head))
-                moved = {"lastSequence": entry.sequence, "lastHash": entry.hash}
-                own = entry.to_document()
+                head_data = {"lastSequence": entry.sequence, "lastHash": entry.hash}
+                document = entry.to_document()
                 key = _key(entry.sequence)
                 version = head.version if head else None
                 writes = (
-                    RecordWrite(kind=KIND, key=key, data=own, expected_version=None),
-                    RecordWrite(kind=KIND, key=HEAD, data=moved, expected_version=version),
+                    RecordWrite(kind=KIND, key=key, data=document, expected_version=None),
+                    RecordWrite(kind=KIND, key=HEAD, data=head_data, expected_version=version),
                 )
                 try:
-                    await write(writes)  # fails with RecordConflict if another entry is first
+                    await write(writes)  # raises RecordConflict if another entry was first
                 except RecordConflict as exc:
                     if exc.kind != KIND or attempt == _ATTEMPTS:
                         raise
-                    await self._take_in()
+                    await self._advance_head()
                 else:
                     return entry
         raise AssertionError("unreachable")
@@ -138,8 +138,8 @@ class Audit:
     async def verify(self, *, noted: str | None = None) -> Verification:
         """Verifies every entry. `noted`: a head stored earlier, which must be in the chain."""
         head = await self._records.get(KIND, HEAD)
-        claimed = _whole(head.data.get("lastSequence")) if head else 0
-        # One more than there may be, so that what was added shows.
+        claimed = _integer(head.data.get("lastSequence")) if head else 0
+        # Reads more entries than the head claims, to detect entries that were added.
         records = await self._records.query(
             KIND, order_by="sequence", limit=max(claimed or 0, 0) + 10_000
         )
@@ -153,8 +153,8 @@ class Audit:
             entries=len(entries), head=hashes[-1] if hashes else START, faults=tuple(faults)
         )
 
-    async def _take_in(self) -> None:
-        """Moves the head to an entry after it, which a backup may contain without its head.
+    async def _advance_head(self) -> None:
+        """Advances the head if an entry follows it: a backup may contain an entry without its head.
 
         Raises: BadDocument, SourceError.
         """
@@ -162,9 +162,9 @@ class Audit:
         after = await self._records.get(KIND, _key(_end_of(head)[0] + 1))
         if after is not None:
             last = _stored(after)
-            moved = {"lastSequence": last.sequence, "lastHash": last.hash}
+            head_data = {"lastSequence": last.sequence, "lastHash": last.hash}
             version = head.version if head else None
-            await put_over(self._records, Record(kind=KIND, key=HEAD, data=moved), version)
+            await put_over(self._records, Record(kind=KIND, key=HEAD, data=head_data), version)
 
 
 def _key(sequence: int) -> str:
@@ -174,9 +174,9 @@ def _key(sequence: int) -> str:
 def _stored(record: Record) -> Entry:
     """Returns a stored entry. Raises: BadDocument."""
     data = record.data
-    own = ("sequence", "previous", "hash", "at")
-    sequence = _whole(data.get("sequence"))
-    at = _whole(data.get("at"))
+    chain_fields = ("sequence", "previous", "hash", "at")
+    sequence = _integer(data.get("sequence"))
+    at = _integer(data.get("at"))
     if sequence is None or at is None:
         raise BadDocument(collection=KIND, key=record.key, field="sequence", reason=_DAMAGED)
     return Entry(
@@ -184,7 +184,7 @@ def _stored(record: Record) -> Entry:
         previous=str(data.get("previous")),
         hash=str(data.get("hash")),
         at=at,
-        facts={name: value for name, value in data.items() if name not in own},
+        facts={name: value for name, value in data.items() if name not in chain_fields},
     )
 
 
@@ -192,13 +192,13 @@ def _end_of(head: Record | None) -> tuple[int, str]:
     """Returns the number and hash of the last entry of the chain. Raises: BadDocument."""
     if head is None:
         return 0, START
-    sequence = _whole(head.data.get("lastSequence"))
+    sequence = _integer(head.data.get("lastSequence"))
     if sequence is None or sequence < 0:
         raise BadDocument(collection=KIND, key=HEAD, field="lastSequence", reason=_DAMAGED)
     return sequence, str(head.data.get("lastHash"))
 
 
-def _whole(value: Any) -> int | None:
+def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -207,7 +207,7 @@ def _chain_faults(records: Sequence[Record]) -> list[str]:
     faults: list[str] = []
     previous = START
     expected = 1
-    for record in sorted(records, key=lambda found: found.key):
+    for record in sorted(records, key=lambda record: record.key):
         data = dict(record.data)
         stated = data.pop("hash", None)
         if record.key != _key(expected):
@@ -215,7 +215,7 @@ def _chain_faults(records: Sequence[Record]) -> list[str]:
             expected = (
                 int(record.key) if record.key.isascii() and record.key.isdigit() else expected
             )
-        if _whole(data.get("sequence")) != expected:
+        if _integer(data.get("sequence")) != expected:
             faults.append(f"entry {expected} says that it is number {data.get('sequence')!r}")
         if data.get("previous") != previous:
             faults.append(f"entry {expected} does not follow on the one before it")
@@ -228,10 +228,10 @@ def _chain_faults(records: Sequence[Record]) -> list[str]:
 
 def _head_faults(head: Record | None, records: Sequence[Record]) -> list[str]:
     """Compares the head with the end of the chain. One more entry is an append in progress."""
-    ordered = sorted(records, key=lambda found: found.key)
+    ordered = sorted(records, key=lambda record: record.key)
     if head is None:
         return ["the head of the chain is missing"] if len(ordered) > 1 else []
-    number = _whole(head.data.get("lastSequence"))
+    number = _integer(head.data.get("lastSequence"))
     digest = head.data.get("lastHash")
     if number is None or number < 0 or not len(ordered) - 1 <= number <= len(ordered):
         return [

@@ -1,7 +1,7 @@
 """Codemods: one replacement over many graphs, proposed, decided and undone together.
 
 The part of each graph is an ordinary proposal, which is reviewed, decided, audited and undone like
-any other, in its own transaction. If nodes of a part were edited since, only this part is outdated.
+any other, in its own transaction. If nodes of a part are edited later, only this part is outdated.
 The parts share the id of the codemod, which is stored instead of a conversation. There is no record
 of the codemod itself: an interrupted one continues with the remaining parts when it is requested
 again.
@@ -37,17 +37,18 @@ PREFIX = "cm_"
 MAX_GRAPHS = 1_000
 MAX_NODES = 20_000
 LISTED = 1_000  # Number of the latest changes that are searched for codemods.
-MAX_PATHS = 50  # Of a node with more texts to change, all data are replaced.
+# If more fields of a node change, its top-level fields are replaced as a whole.
+MAX_PATHS = 50
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-# Errors that concern one part only.
-_OF_ONE_GRAPH = (ApprovalError, SourceError, MalformedProposal)
+# Errors that affect only the part of one graph.
+_PART_ERRORS = (ApprovalError, SourceError, MalformedProposal)
 _ANY_CASE: frozenset[UseKind] = frozenset({"url", "host", "table"})
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """A value and its replacement, in all graphs or the named ones. Raises: BadUseValue,
+    """A value and its replacement, in all graphs or only in `graphs`. Raises: BadUseValue,
     CodemodRefused.
     """
 
@@ -95,17 +96,17 @@ class Codemods:
     async def propose(
         self, wanted: Replacement, by: Person, codemod_id: str | None = None
     ) -> Codemod:
-        """Proposes the replacement in each graph with the value; with an id, in the graphs left out
-        so far.
+        """Proposes the replacement in each graph that contains the value. With the id of an earlier
+        codemod, continues it in the remaining graphs.
 
         Raises: NotAllowed, ApprovalNotFound, CodemodRefused if no nodes or too many refer to the
-        value.
+        value, or if the id belongs to another replacement.
         """
         self._approvals.check(by, "editor", "proposing_needs_editor", about=codemod_id or "")
         earlier = await self._parts(codemod_id, by) if codemod_id else []
         if any((part.asker, part.reason) != (by.user_id, clean(wanted.reason)) for part in earlier):
             raise CodemodRefused(code="codemod_is_another", value=wanted.old[:80])
-        chosen = codemod_id or f"{PREFIX}{secrets.token_hex(12)}"
+        chosen_id = codemod_id or f"{PREFIX}{secrets.token_hex(12)}"
         entries = entries_for(wanted.old, wanted.kind)
         users = await self._approvals.source.find_users(
             entries, limit=MAX_NODES + 1, graphs=wanted.graphs
@@ -118,12 +119,12 @@ class Codemods:
             raise CodemodRefused(
                 code=code, value=wanted.old[:80], graphs=MAX_GRAPHS, nodes=MAX_NODES
             )
-        have = {approval.graph_key for approval in earlier}
+        proposed_graphs = {approval.graph_key for approval in earlier}
         parts = [_part(approval) for approval in earlier]
         for graph_key, nodes in by_graph.items():
-            if graph_key not in have:
-                parts.append(await self._propose_part(chosen, wanted, graph_key, nodes, by))
-        return Codemod(id=chosen, parts=sorted(parts, key=lambda part: part.graph_key))
+            if graph_key not in proposed_graphs:
+                parts.append(await self._propose_part(chosen_id, wanted, graph_key, nodes, by))
+        return Codemod(id=chosen_id, parts=sorted(parts, key=lambda part: part.graph_key))
 
     async def _propose_part(
         self,
@@ -143,7 +144,7 @@ class Codemods:
                 if change["changes"]
             ]
 
-        actions = await asyncio.to_thread(updates)  # of a thousand nodes it takes a second
+        actions = await asyncio.to_thread(updates)  # takes about a second for a thousand nodes
         asked = Asked(
             graph_key=graph_key,
             thread_id=codemod_id,
@@ -157,7 +158,7 @@ class Codemods:
                 raise CodemodRefused(code="codemod_not_literal", value=wanted.old[:80])
             batch = {"type": "batch", "payload": {"actions": actions}}
             return _part(await self._approvals.propose(batch, asked))
-        except _OF_ONE_GRAPH as exc:
+        except _PART_ERRORS as exc:
             return GraphPart(graph_key=graph_key, refused=exc)
 
     async def latest(self, by: Person) -> list[Codemod]:
@@ -212,7 +213,7 @@ class Codemods:
             if approval in undoable:
                 try:
                     result = await self._approvals.undo(approval.graph_key, approval.id, by=by)
-                except _OF_ONE_GRAPH as exc:
+                except _PART_ERRORS as exc:
                     result = exc
             done.append(_part(approval, result))
         return Codemod(id=codemod_id, parts=done)

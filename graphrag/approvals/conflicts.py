@@ -42,21 +42,21 @@ class _Claim:
 
 
 def conflicts_of(approvals: Iterable[Approval]) -> list[Conflict]:
-    """Returns each pair once, at most MAX_CONFLICTS. A proposal does not conflict with one it
-    builds on.
+    """Returns the conflicting pairs, each once, at most MAX_CONFLICTS. A proposal does not conflict
+    with one that it builds on.
     """
     claims: dict[tuple[str, str, str], list[_Claim]] = defaultdict(list)
     conflicts: dict[tuple[str, str], Conflict] = {}
     for approval in approvals:
         for (kind, key, part, name), _ in zip(
-            _claimed(approval.preview), range(MAX_CLAIMS), strict=False
+            _claims_in(approval.preview), range(MAX_CLAIMS), strict=False
         ):
             others = claims[approval.graph_key, kind, key]
             for other in others:
                 if len(conflicts) >= MAX_CONFLICTS:
                     return list(conflicts.values())
                 pair = (other.approval.id, approval.id)
-                if pair not in conflicts and _excludes(other, approval, part):
+                if pair not in conflicts and _conflict(other, approval, part):
                     field = (
                         max(part, other.part, key=len)
                         if _WHOLE not in (part, other.part)
@@ -73,18 +73,20 @@ def conflicts_of(approvals: Iterable[Approval]) -> list[Conflict]:
     return list(conflicts.values())
 
 
-def _excludes(other: _Claim, approval: Approval, part: str) -> bool:
-    one = other.approval
-    two = approval
-    if one.id == two.id or one.id in two.depends_on or two.id in one.depends_on:
+def _conflict(other: _Claim, approval: Approval, part: str) -> bool:
+    """Returns whether an approval that changes `part` conflicts with an earlier claim."""
+    earlier = other.approval
+    if earlier.id == approval.id:
         return False
-    if part == other.part == _ENDS:  # two edges at one node
+    if earlier.id in approval.depends_on or approval.id in earlier.depends_on:
+        return False
+    if part == other.part == _ENDS:  # both only add or remove edges of the node
         return False
     outer, inner = sorted((part, other.part), key=len)
     return outer == _WHOLE or f"{inner}.".startswith(f"{outer}.")
 
 
-def _claimed(preview: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+def _claims_in(preview: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     """Yields kind, key, part and name of each change in a preview, and the ends of new and removed
     edges.
     """

@@ -1,9 +1,11 @@
-"""Applies a decision, of a person or by policy, once on the current graph, or closes it with a
-reason.
+"""Decides proposals: applies each decision of a person or by policy once, on the current graph.
+
+A proposal that can no longer be applied is closed with a reason.
 
 Decision: each outcome of a decision is one transaction. An approval writes the mutation, the
 approval over the version that was read, and the audit entry; other outcomes write the last two. So
-a process may die at any moment, only one of several decisions is applied, and no lock is needed.
+a process may die at any moment, and only one of several concurrent decisions is applied, without a
+lock.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ MAX_SHOWN = 5
 
 
 @final
-class _Ended(Exception):
+class _NotApplicable(Exception):
     """The reason why an approval cannot be applied, and its resulting status."""
 
     def __init__(self, status: Status, code: str, /, **facts: str) -> None:
@@ -61,22 +63,22 @@ async def decide(
 ) -> Approval:
     """Decides an approval and applies the decision once. The result may be stale or failed.
 
-    With `thread_id`, approvals of other threads do not exist. Raises: ApprovalNotFound, NotAllowed,
-    AlreadyDecided, ProposalExpired, ProposalWaits, ProposalRefused (for an invalid edit),
-    ApprovalBusy, MalformedProposal; then the approval is unchanged.
+    Raises: ApprovalNotFound (with `thread_id` also for other threads), NotAllowed, AlreadyDecided,
+    ProposalExpired, ProposalWaits, ProposalRefused (for an invalid edit), ApprovalBusy,
+    MalformedProposal; then the approval is unchanged.
     """
     context.check(by, about=approval_id)
-    found = await context.stored(approval_id)
-    if found is None or thread_id not in (None, found.thread_id):
+    stored = await context.stored(approval_id)
+    if stored is None or thread_id not in (None, stored.thread_id):
         raise errors.ApprovalNotFound(approval_id=approval_id)
-    approval = found
-    is_new = context.is_free(found.graph_key)
+    approval = stored
+    is_current = context.is_free(stored.graph_key)
 
     async def work() -> Approval:
-        nonlocal approval, is_new
-        if not is_new:  # others came first, or changed meanwhile what was read
+        nonlocal approval, is_current
+        if not is_current:  # after other work on the graph, and at each further attempt
             approval = await context.stored(approval_id) or approval
-        is_new = False
+        is_current = False
         check_permission(context, approval, by)
         if approval.status != "pending":
             by_whom = approval.decision.by if approval.decision else "?"
@@ -88,7 +90,7 @@ async def decide(
         if isinstance(decision, Reject):
             return await context.close(approval, "rejected", stored_decision)
         edit = decision if isinstance(decision, ApproveEdited) else None
-        return await _carry_out(context, approval, stored_decision, by=by, edit=edit)
+        return await _apply(context, approval, stored_decision, by=by, edit=edit)
 
     return await context.in_turn(approval.graph_key, approval_id, work)
 
@@ -100,7 +102,7 @@ def check_permission(context: ApprovalContext, approval: Approval, by: Person) -
         raise errors.NotAllowed(code=code, user_id=by.user_id, role=by.role)
 
 
-async def _carry_out(
+async def _apply(
     context: ApprovalContext,
     approval: Approval,
     decision: Decided,
@@ -111,19 +113,19 @@ async def _carry_out(
 ) -> Approval:
     """Reviews and applies a proposal, or a person's edit of it, or closes it as stale or failed.
 
-    `by`: the person who decides; None: nobody, so a proposal that now requires a person waits.
+    `by`: the person who decides, None for policy; then a proposal that now requires a person waits.
     Raises: NotAllowed, ProposalWaits, ProposalRefused and MalformedProposal (for an edit);
-    RevisionConflict, RecordConflict if others were first.
+    RevisionConflict, RecordConflict if another write was first.
     """
     try:
-        edited = await _edited(context, approval, edit) if edit else None
+        edited = await _reviewed_edit(context, approval, edit) if edit else None
         if edited:
             reviewed, snapshot = edited
             facts = {"action": reviewed.action, "action_hash": canonical_hash(reviewed.action)}
             facts |= {"verdict": "approve_edited", "preview": dict(reviewed.preview)}
             decision = decision.model_copy(update=facts)
         else:
-            await _look_at_others(context, approval)
+            await _check_dependencies(context, approval)
             snapshot = await load_near(
                 context.source, approval.graph_key, approval.action, _cut_ends(approval)
             )
@@ -132,7 +134,7 @@ async def _carry_out(
                 if approval.needs_person:
                     return approval
                 decision = decision.model_copy(update={"levels": levels.to_document()})
-            reviewed = await asyncio.to_thread(_validated, approval, snapshot)
+            reviewed = await asyncio.to_thread(_reviewed_again, approval, snapshot)
         mutation = reviewed.mutation
         revision = snapshot.graph.revision
         if by is not None:
@@ -146,37 +148,37 @@ async def _carry_out(
             status="applied", decision=decision, result=outcome, preview=shown
         )
         return await context.commit(result, "applied", mutation, revision=revision, fence=fence)
-    except _Ended as exc:
-        ended = exc
+    except _NotApplicable as exc:
+        failure = exc
     except GraphNotFound:
-        ended = _Ended("failed", "failed_graph_gone")
+        failure = _NotApplicable("failed", "failed_graph_gone")
     except (InvalidMutation, BadDocument) as exc:
-        ended = _Ended("failed", "failed_refused", problem=str(exc))
-    return await context.close(approval, ended.status, decision, ended.reason)
+        failure = _NotApplicable("failed", "failed_refused", problem=str(exc))
+    return await context.close(approval, failure.status, decision, failure.reason)
 
 
 def _cut_ends(approval: Approval) -> list[str]:
-    """Returns the nodes at the ends of deleted edges, with which these edges are read."""
+    """Returns the nodes at the ends of deleted edges. The edges are read with these nodes."""
     edges: Sequence[Mapping[str, Any]] = approval.preview.get("edgesRemoved", ())
     return [str(edge[end]) for edge in edges for end in ("source", "target")]
 
 
-async def _look_at_others(context: ApprovalContext, approval: Approval) -> None:
-    """Checks the proposals that this one builds on. Raises: ProposalWaits, _Ended."""
+async def _check_dependencies(context: ApprovalContext, approval: Approval) -> None:
+    """Checks the proposals that this one builds on. Raises: ProposalWaits, _NotApplicable."""
     waits: list[str] = []
     for other_id in approval.depends_on:
         other = await context.stored(other_id)
         if other is not None and other.is_open:
             waits.append(other_id)
         elif other is None or other.status != "applied":
-            raise _Ended(
+            raise _NotApplicable(
                 "stale", "stale_other", other=other_id, status=other.status if other else "?"
             )
     if waits:
         raise errors.ProposalWaits(approval_id=approval.id, on=waits)
 
 
-async def _edited(
+async def _reviewed_edit(
     context: ApprovalContext, approval: Approval, edit: ApproveEdited
 ) -> tuple[Reviewed, Snapshot] | None:
     """Reviews an edit of the proposal. Returns None if the edit changes nothing.
@@ -191,25 +193,27 @@ async def _edited(
     return None if canonical_hash(reviewed.action) == approval.action_hash else (reviewed, snapshot)
 
 
-def _validated(approval: Approval, snapshot: Snapshot) -> Reviewed:
-    """Reviews a proposal on the current graph. It must have the effect that was shown. Raises:
-    _Ended.
+def _reviewed_again(approval: Approval, snapshot: Snapshot) -> Reviewed:
+    """Reviews a proposal on the current graph. Raises: _NotApplicable, also if its effect differs
+    from its preview.
     """
     action = approval.action
     if canonical_hash(action) != approval.action_hash:
-        raise _Ended("failed", "failed_altered")
+        raise _NotApplicable("failed", "failed_altered")
     if changed := changed_since(approval.touched, touched(action, snapshot)):
         more = f" (+{len(changed) - MAX_SHOWN})" if len(changed) > MAX_SHOWN else ""
-        raise _Ended("stale", "stale_changed", changed=", ".join(changed[:MAX_SHOWN]) + more)
+        raise _NotApplicable(
+            "stale", "stale_changed", changed=", ".join(changed[:MAX_SHOWN]) + more
+        )
     try:
         reviewed = review(action, snapshot)
     except errors.ProposalRefused as exc:
-        raise _Ended(
+        raise _NotApplicable(
             "stale", "stale_problems", problems=errors.problem_lines(exc.problems)
         ) from exc
     frames = _frames_of(action)
     if _essence(reviewed.preview, frames) != _essence(approval.preview, frames):
-        raise _Ended("stale", "stale_preview")
+        raise _NotApplicable("stale", "stale_preview")
     return reviewed
 
 
@@ -255,22 +259,22 @@ async def decide_by_policy(
     """
     stored = [await context.stored(one) for one in dict.fromkeys(approval_ids)]
     approvals = [one for one in stored if one is not None]
-    if await _are_free(context, approvals):
+    if await _need_no_person(context, approvals):
         approvals = [await _decided_by_policy(context, one, fence) for one in approvals]
     return approvals
 
 
-async def _are_free(context: ApprovalContext, approvals: list[Approval]) -> bool:
-    """Returns whether no open approval requires a person. Replaces those that now do in
-    the list.
+async def _need_no_person(context: ApprovalContext, approvals: list[Approval]) -> bool:
+    """Returns whether no open approval requires a person. Updates approvals that now require one
+    in the list.
     """
-    own = {one.id for one in approvals}
+    step_ids = {one.id for one in approvals}
     for number, approval in enumerate(approvals):
         if not approval.is_open:
             continue
         if approval.needs_person or approval.expires <= context.clock():
             return False
-        others = [await context.stored(one) for one in approval.depends_on if one not in own]
+        others = [await context.stored(one) for one in approval.depends_on if one not in step_ids]
         if any(other is not None and other.is_open for other in others):
             return False
         try:
@@ -278,7 +282,7 @@ async def _are_free(context: ApprovalContext, approvals: list[Approval]) -> bool
                 context.source, approval.graph_key, approval.action, _cut_ends(approval)
             )
         except GraphNotFound:
-            continue  # carrying it out says so
+            continue  # applying it reports the error
         approvals[number], _ = await _with_demands(context, approval, snapshot)
         if approvals[number].needs_person:
             return False
@@ -288,8 +292,8 @@ async def _are_free(context: ApprovalContext, approvals: list[Approval]) -> bool
 async def _with_demands(
     context: ApprovalContext, approval: Approval, snapshot: Snapshot
 ) -> tuple[Approval, Levels]:
-    """Returns a proposal with the current requirements, stored if a person is required, and the
-    levels.
+    """Returns a proposal with its current requirements, and the levels. Stores the proposal if it
+    now requires a person.
     """
     levels = await levels_of(
         context, approval.action, snapshot, unattended=approval.automation_id is not None
@@ -309,12 +313,12 @@ async def _decided_by_policy(
         current = await context.stored(approval.id) or approval
         if not current.is_open or current.needs_person:
             return current
-        taken = Decided(verdict="approve", by=POLICY, role=SYSTEM, at=context.clock())
-        return await _carry_out(context, current, taken, fence=fence)
+        decision = Decided(verdict="approve", by=POLICY, role=SYSTEM, at=context.clock())
+        return await _apply(context, current, decision, fence=fence)
 
     if not approval.is_open:
         return approval
     try:
         return await context.in_turn(approval.graph_key, approval.id, work)
-    except errors.ProposalWaits:  # what it builds on was demanded a person for meanwhile
+    except errors.ProposalWaits:  # a proposal that it builds on now requires a person
         return await context.stored(approval.id) or approval

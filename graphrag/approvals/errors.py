@@ -1,21 +1,21 @@
-"""Why a proposal is not accepted, or a decision is not carried out.
+"""Errors of proposals and decisions.
 
 ApprovalError
-├── ApprovalNotFound   there is no such approval, or it is of another workspace or thread
-├── NotAllowed         this person may not do that; `code` names the rule
-├── ProposalRefused    the action cannot be carried out on this graph; see `problems`
-├── AlreadyProposed    the same change waits for a decision in this conversation
-├── RejectedBefore     a person rejected the same change, and what it touches is unchanged
+├── ApprovalNotFound   the approval does not exist, or belongs to another workspace or thread
+├── NotAllowed         the person may not do this; `code` names the rule
+├── ProposalRefused    the action cannot be applied to this graph; see `problems`
+├── AlreadyProposed    the same change already waits for a decision in this conversation
+├── RejectedBefore     a person rejected the same change, and the content it touches is unchanged
 ├── AlreadyDecided     the proposal was decided earlier
 ├── ProposalExpired    the proposal was not decided in time
 ├── ProposalWaits      the proposal depends on others that are not decided yet
-├── ApprovalBusy       too many requests wait, or the graph changed at each attempt
-├── DiscussionFull     the proposal has as many comments as allowed
-├── TypeNotFound       the workspace has no node type of its own of this name
-├── CodemodRefused     a replacement over many graphs cannot be proposed; `code` says why
-├── NothingToUndo      there is no applied change left to undo
-├── UndoGone           the data that would undo the change is no longer kept
-└── UndoRefused        later changes depend on the change that would be undone
+├── ApprovalBusy       too many decisions are queued, or the graph changed at each attempt
+├── DiscussionFull     the proposal has the maximum number of comments
+├── TypeNotFound       the workspace defines no node type of this name
+├── CodemodRefused     a replacement over many graphs cannot be proposed; `code` names the reason
+├── NothingToUndo      there is no applied change to undo
+├── UndoGone           the undo data of the change are no longer stored
+└── UndoRefused        later changes depend on the change to undo
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN = 5
 
 
 class ApprovalError(LocalizedError):
-    """Base of the errors of proposals and decisions. `approval_id`: "" if it concerns none."""
+    """Base of the errors of proposals and decisions. `approval_id`: "" if there is none."""
 
     def __init__(self, *, approval_id: str = "", **facts: Any) -> None:
         self.approval_id = approval_id
@@ -60,7 +60,7 @@ class ProposalRefused(ApprovalError, code="proposal_refused"):
         super().__init__(problems=problem_lines(problems))
 
     def details(self, language: Language) -> str:
-        # the sentence of the English text holds them already
+        # the English text already contains them
         return "" if language == "en" else "; ".join(problem.what for problem in self.problems)
 
 

@@ -49,9 +49,16 @@ class FileChange:
 
     @property
     def is_change(self) -> bool:
-        m = self.mutation
-        lists = (m.put_nodes, m.put_edges, m.delete_nodes, m.delete_edges, m.put_configs)
-        return m.graph is not None or any(lists)
+        mutation = self.mutation
+        return mutation.graph is not None or any(
+            (
+                mutation.put_nodes,
+                mutation.put_edges,
+                mutation.delete_nodes,
+                mutation.delete_edges,
+                mutation.put_configs,
+            )
+        )
 
 
 @final
@@ -75,7 +82,6 @@ async def store_file(context: ApprovalContext, change: FileChange, by: Person) -
     context.check(by, "editor", "proposing_needs_editor")
     if not by.at_least("reviewer"):
         change = replace(change, mutation=keeping_demands(change.before, change.mutation))
-    m = change.mutation
     stored = await asyncio.to_thread(_approvals, context, change, by)
     records = [*change.records, *([stored.waiting.write()] if stored.waiting else [])]
     if stored.applied is None:
@@ -83,20 +89,25 @@ async def store_file(context: ApprovalContext, change: FileChange, by: Person) -
     else:
         revision = change.before.graph.revision
         await context.commit(
-            stored.applied, "imported", m, revision=revision, records=records, file=change.file
+            stored.applied,
+            "imported",
+            change.mutation,
+            revision=revision,
+            records=records,
+            file=change.file,
         )
     decided = Decided(verdict="expire", by=by.user_id, role=by.role, at=context.clock())
     for approval in change.older:
-        with suppress(RecordConflict):  # somebody decided it meanwhile
+        with suppress(RecordConflict):  # it was decided concurrently
             await context.close(approval, "stale", decided, Reason(code="stale_superseded"))
     return stored
 
 
 def open_conflicts(older: Iterable[Approval]) -> dict[tuple[str, str], frozenset[tuple[str, ...]]]:
-    """Returns the fields that proposals would change, by (`nodes`, `edges`, `types` or `graph`;
-    key).
+    """Returns the fields that proposals would change, by kind of document (`nodes`, `edges`,
+    `types`, `graph`) and key.
 
-    Empty for documents that they add or delete.
+    The set of fields is empty for added and deleted documents.
     """
     fields: dict[tuple[str, str], frozenset[tuple[str, ...]]] = {}
     for approval in older:
@@ -132,13 +143,13 @@ def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stor
             result=outcome_of(before, mutation, at=now),
         )
     if change.proposed.count:
-        left = after(before, mutation)
-        left = replace(
-            left, graph=left.graph.replace(revision=before.graph.revision + change.is_change)
+        result = after(before, mutation)
+        result = replace(
+            result, graph=result.graph.replace(revision=before.graph.revision + change.is_change)
         )
         action = ImportFileAction(payload=change.proposed)
         with suppress(ProposalRefused):
-            found = review(action, left)
-            waiting = new_approval(context, asked, action, left, found.preview)
-            waiting = waiting.changed(touched=dict(found.touched))
+            reviewed = review(action, result)
+            waiting = new_approval(context, asked, action, result, reviewed.preview)
+            waiting = waiting.changed(touched=dict(reviewed.touched))
     return Stored(applied=applied, waiting=waiting)

@@ -1,6 +1,4 @@
-"""The elements that pending proposals of a thread will create, on which later proposals
-may build.
-"""
+"""The additions of pending proposals of a thread, on which later proposals may build."""
 
 from __future__ import annotations
 
@@ -75,13 +73,13 @@ def _keys_created(action: Action) -> list[str | None]:
     return [new.key for single in singles if (new := single.effects().creates)]
 
 
-def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> Action:
+def renamed(action: Action, names: Mapping[str, str], existing: Iterable[str]) -> Action:
     """Replaces the names of pending nodes in an action by their keys.
 
-    A name that is a key in the graph (`known`), or of a node that the action creates, is kept.
+    A name that is a key in the graph (`existing`), or of a node that the action creates, is kept.
     """
-    own = {*_keys_created(action), *known}
-    keys = {name: key for name, key in names.items() if name not in own}
+    unchanged = {*_keys_created(action), *existing}
+    keys = {name: key for name, key in names.items() if name not in unchanged}
     if not keys or not keys_named(action, "node") & keys.keys():
         return action
     return with_node_keys(action, keys)
@@ -108,8 +106,8 @@ class PendingView:
         self._nodes = {key: node for added in listed for key, node in added.nodes.items()}
         self._edges = {key: edge for added in listed for key, edge in added.edges.items()}
         self._types = {name: config for added in listed for name, config in added.types.items()}
-        called = {name: self._nodes[key] for name, key in names.items() if key in self._nodes}
-        self._nodes |= {name: node.replace(key=name) for name, node in called.items()}
+        named = {name: self._nodes[key] for name, key in names.items() if key in self._nodes}
+        self._nodes |= {name: node.replace(key=name) for name, node in named.items()}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
@@ -153,18 +151,20 @@ class PendingView:
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         stored = await self._source.get_node_configs(types)
-        known = {config.type for config in stored}
+        stored_types = {config.type for config in stored}
         more = [
-            c for t, c in self._types.items() if t not in known and (types is None or t in types)
+            c
+            for t, c in self._types.items()
+            if t not in stored_types and (types is None or t in types)
         ]
         return [*stored, *more]
 
 
 def _by_key(keys: Sequence[str], stored: Sequence[E], pending: Mapping[str, E]) -> list[E]:
-    known = {**pending, **{element.key: element for element in stored}}
-    return [known[key] for key in dict.fromkeys(keys) if key in known]
+    elements = {**pending, **{element.key: element for element in stored}}
+    return [elements[key] for key in dict.fromkeys(keys) if key in elements]
 
 
 def _joined(stored: list[E], more: list[E]) -> list[E]:
-    found = {element.key: element for element in [*more, *stored]}
-    return [found[key] for key in sorted(found)]
+    elements = {element.key: element for element in [*more, *stored]}
+    return [elements[key] for key in sorted(elements)]

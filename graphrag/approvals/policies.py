@@ -1,7 +1,7 @@
 """The requirements of each level for an action: settings, workspace, graph, node types.
 
-Each change of a requirement is audited in the same transaction. Settings of the operator are only
-read.
+Each change of a requirement is audited in the same transaction. The settings of the operator are
+never changed here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tools.write_tools import Snapshot, with_references
 
 POLICY_KIND = "policy"
 WORKSPACE_POLICY = "workspace"
-FOLLOWING = "references"  # The place of changes by which other nodes follow a rename.
+FOLLOWING = "references"  # The `where` of changes of other nodes that refer to a renamed node.
 VALIDATION = "validation"
 # Fields of a graph's metadata that proposals of models must not change.
 PROTECTED_METADATA = (VALIDATION, "checks", "alwaysSend")
@@ -85,8 +85,8 @@ def types_touched(single: SingleAction, snapshot: Snapshot) -> list[str]:
 
 
 def demands_of(action: Action, levels: Levels, snapshot: Snapshot) -> tuple[Demand, ...]:
-    """Returns the requirements that apply to an action, also to changes by which other nodes follow
-    a rename.
+    """Returns the requirements for an action and for the changes of nodes that refer to a renamed
+    node.
     """
     own = list(single_actions(action))
     whole = list(single_actions(with_references(action, snapshot)))
@@ -160,14 +160,14 @@ async def policy_view(
     context.check(by, about=WORKSPACE_POLICY)
     graph = await context.source.get_graph(graph_key) if graph_key is not None else None
     types = types_by_name(await context.source.get_node_configs())
-    asked = {name: sorted(classes_of_type(config)) for name, config in sorted(types.items())}
+    by_type = {name: sorted(classes_of_type(config)) for name, config in sorted(types.items())}
     return PolicyView(
         application=sorted(context.application),
         workspace=sorted(await _workspace_classes(context)),
         graph=None
         if graph is None
         else sorted(classes_named((graph.metadata or {}).get(VALIDATION))),
-        node_types={name: classes for name, classes in asked.items() if classes},
+        node_types={name: classes for name, classes in by_type.items() if classes},
     )
 
 
@@ -196,11 +196,13 @@ async def set_policy(
         record = await context.records.get(POLICY_KIND, WORKSPACE_POLICY)
         data = {**(record.data if record else {}), "classes": wanted}
         version = record.version if record else None
-        own = RecordWrite(
+        policy_write = RecordWrite(
             kind=POLICY_KIND, key=WORKSPACE_POLICY, data=data, expected_version=version
         )
         level = {"level": "workspace"}
-        await context.audited(by, facts | level, lambda entry: context.records.write([own, *entry]))
+        await context.audited(
+            by, facts | level, lambda entry: context.records.write([policy_write, *entry])
+        )
 
     async def of_graph(key: str) -> None:
         graph = await context.source.get_graph(key)
@@ -210,11 +212,13 @@ async def set_policy(
             mutation = Mutation(graph_key=key, graph=graph.replace(metadata=metadata))
         else:
             types = await context.source.get_node_configs([type_name])
-            own = [config for config in types if config.workspace == graph.workspace]
-            if not own:
+            own_types = [config for config in types if config.workspace == graph.workspace]
+            if not own_types:
                 raise TypeNotFound(name=type_name[:80])
             level |= {"level": "nodeType", "typeKey": type_name}
-            mutation = Mutation(graph_key=key, put_configs=[own[0].replace(validation=wanted)])
+            mutation = Mutation(
+                graph_key=key, put_configs=[own_types[0].replace(validation=wanted)]
+            )
         apply = partial(context.source.apply, mutation, expected_revision=graph.revision)
         await context.audited(by, facts | level, lambda entry: apply(records=entry))
 

@@ -35,11 +35,11 @@ def preview_of(
     gone = set(mutation.delete_nodes)
     graph = mutation.graph
     cut = {*mutation.delete_edges, *before.edges_of(gone)}
-    own = {c.key: c for c in before.types.values() if c.workspace == before.graph.workspace}
+    own_types = {c.key: c for c in before.types.values() if c.workspace == before.graph.workspace}
     changed, moved = _changed_nodes(before, mutation.put_nodes)
     edges = [(before.edges.get(edge.key), edge) for edge in mutation.put_edges]
-    types = [(own.get(config.key), config) for config in mutation.put_configs]
-    found: dict[str, list[dict[str, Any]]] = {
+    types = [(own_types.get(config.key), config) for config in mutation.put_configs]
+    parts: dict[str, list[dict[str, Any]]] = {
         "nodesAdded": [
             json_document(node) for node in mutation.put_nodes if node.key not in before.nodes
         ],
@@ -69,7 +69,7 @@ def preview_of(
             for reference in dict.fromkeys(broken)
         ],
     }
-    return {name: items for name, items in found.items() if items}
+    return {name: items for name, items in parts.items() if items}
 
 
 def document_change(key: str, name: str, fields: Iterable[FieldChange]) -> dict[str, Any]:
@@ -81,12 +81,12 @@ def _changed(
     documents: Iterable[tuple[Document | None, Any, str]], fixed: Collection[str] = ()
 ) -> list[dict[str, Any]]:
     """Returns the changes of existing documents, without `fixed` fields."""
-    found: list[dict[str, Any]] = []
+    documents_changed: list[dict[str, Any]] = []
     for old, new, name in documents:
         changes = field_changes(json_document(old), json_document(new)) if old is not None else ()
         if fields := [change for change in changes if change.path[0] not in fixed]:
-            found.append(document_change(new.key, name, fields))
-    return found
+            documents_changed.append(document_change(new.key, name, fields))
+    return documents_changed
 
 
 def _changed_nodes(
@@ -100,10 +100,10 @@ def _changed_nodes(
             continue
         name = node_label(old, before.type_of(old.type))
         fields = field_changes(json_document(old), json_document(node), in_lists=True)
-        for wanted, found in ((False, changed), (True, moved)):
-            kept = [field for field in fields if (field.path[0] in _POSITION) is wanted]
-            if kept:
-                found.append(document_change(node.key, name, kept))
+        for of_position, part in ((False, changed), (True, moved)):
+            selected = [field for field in fields if (field.path[0] in _POSITION) is of_position]
+            if selected:
+                part.append(document_change(node.key, name, selected))
     return changed, moved
 
 

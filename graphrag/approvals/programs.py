@@ -12,10 +12,10 @@ from graphrag.roles import ClientInfo
 
 # Channels of programs that people write or configure themselves.
 OUTSIDE: Final = frozenset({"api", "mcp", "ag-ui", "openai"})
-# Of these, the channels on which no person takes part: every proposal waits for one, whatever a
-# policy allows.
+# Those on which no person takes part: every proposal waits for a person, whatever the policies
+# allow.
 UNATTENDED: Final = frozenset({"mcp", "openai"})
-# Begins the id of an API key. The id of a signed token belongs to one sign-in.
+# Prefix of the ids of API keys. Ids without it are of signed tokens, which last for one sign-in.
 KEY_PREFIX: Final = "key_"
 
 

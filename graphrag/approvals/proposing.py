@@ -40,7 +40,7 @@ from tools.proposals import (
 from tools.write_tools import Snapshot, load_snapshot, resolve_action
 
 MAX_WAITING = 100  # Maximum number of pending proposals of a thread that a new one may build on.
-LOOKED_AT = 20  # Number of the latest proposals of the same change that are checked.
+MAX_COMPARED = 20  # Number of the latest proposals of the same change that are checked.
 _PROTECTED = "only people say what they must be asked for"
 
 
@@ -49,9 +49,10 @@ _PROTECTED = "only people say what they must be asked for"
 class ProposingSession:
     """The session that proposes. `require_validation`: a person must decide all its proposals.
 
-    That of an automation names its run. `codemod_id`: of a replacement over many graphs.
-    `voice_code`: the name of its proposal for a caller. Units: `ttl_ms`, the lifetime of its
-    proposals, in milliseconds (None: the default); `scheduled_time` in milliseconds since 1970.
+    `automation_id`, `scheduled_time` and `seed_version` name the run of an automation.
+    `codemod_id`: the id of a replacement over many graphs. `voice_code`: the code by which a caller
+    names its proposal. Units: `ttl_ms`, the lifetime of its proposals, in milliseconds (None: the
+    default); `scheduled_time` in milliseconds since 1970.
     """
 
     kind: Literal["chat", "automation"] = "chat"
@@ -70,10 +71,10 @@ CHAT_SESSION = ProposingSession()
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The origin of a proposal. Without `turn` and `model` a person made it by hand.
+    """The origin of a proposal. With the defaults of `turn` and `model`, a person made it by hand.
 
     `ask_first`: the model itself asks for a person's decision. `write_guard`: stores it only while
-    the turn belongs to this process.
+    this process may write for the turn.
     """
 
     graph_key: str
@@ -105,7 +106,7 @@ async def propose(
     digest = await asyncio.to_thread(lambda: proposal_hash(resolve_action(resolved, whole)[0]))
     await _refuse_repeated(context, digest, whole, asked)
     reviewed, depends_on = await asyncio.to_thread(
-        _reviewed, resolved, snapshot, additions, waiting
+        _reviewed_on_pending, resolved, snapshot, additions, waiting
     )
     levels = await levels_of(
         context,
@@ -140,8 +141,8 @@ async def propose(
 async def _resolved(
     context: ApprovalContext, asked: Asked, action: Action
 ) -> tuple[Action, Snapshot, list[Approval]]:
-    """Returns the action with the keys of pending nodes, the snapshot it needs, and the pending
-    proposals.
+    """Returns the action with pending nodes named by their keys, the snapshot that it needs, and
+    the pending proposals of the thread.
     """
     waiting = await context.waiting(
         graph_key=asked.graph_key, thread_id=asked.thread_id, limit=MAX_WAITING
@@ -191,7 +192,7 @@ def new_approval(
     )
 
 
-def _reviewed(
+def _reviewed_on_pending(
     action: Action, snapshot: Snapshot, additions: Sequence[Additions], waiting: Iterable[Approval]
 ) -> tuple[Reviewed, tuple[str, ...]]:
     """Reviews an action with all pending changes, and again with those that it needs.
@@ -204,16 +205,16 @@ def _reviewed(
         first = None
     needed: set[str] = set()
     if first is not None:
-        theirs = {approval.id: approval.depends_on for approval in waiting}
-        rest = [added.approval_id for added in used_by(first.action, additions)]
-        while rest:
-            one = rest.pop()
-            if one in theirs and one not in needed:
-                needed.add(one)
-                rest += theirs[one]
-    on = [added for added in additions if added.approval_id in needed]
+        dependencies = {approval.id: approval.depends_on for approval in waiting}
+        queue = [added.approval_id for added in used_by(first.action, additions)]
+        while queue:
+            approval_id = queue.pop()
+            if approval_id in dependencies and approval_id not in needed:
+                needed.add(approval_id)
+                queue += dependencies[approval_id]
+    used = [added for added in additions if added.approval_id in needed]
     reviewed = review(
-        first.action if first else action, with_additions(snapshot, on) if first else snapshot
+        first.action if first else action, with_additions(snapshot, used) if first else snapshot
     )
     if protected := protected_fields(snapshot, reviewed.mutation):
         raise ProposalRefused(problems=[Problem(where=name, what=_PROTECTED) for name in protected])
@@ -223,16 +224,16 @@ def _reviewed(
 def proposal_hash(action: Action) -> str:
     """Returns a hash that is equal for all proposals of the same change.
 
-    It ignores the order of a batch, the names of new nodes, and whether a single action is in a
-    batch.
+    The order of a batch, the names of new nodes, and whether a single action is in a batch do not
+    matter.
     """
     singles = [single for _, single in single_actions(action)]
-    own: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for single in singles:
         payload = _unnamed(single)["payload"]
         if (new := single.effects().creates) and new.key:
-            own[new.key] = hash_of({**payload, "edges": []})
-    parts = [_in_order(_unnamed(with_node_keys(single, own))) for single in singles]
+            hashes[new.key] = hash_of({**payload, "edges": []})
+    parts = [_sorted_lists(_unnamed(with_node_keys(single, hashes))) for single in singles]
     return hash_of(sorted(map(canonical_json, parts)))
 
 
@@ -246,7 +247,7 @@ def _unnamed(single: SingleAction) -> dict[str, Any]:
     }
 
 
-def _in_order(part: dict[str, Any]) -> dict[str, Any]:
+def _sorted_lists(part: dict[str, Any]) -> dict[str, Any]:
     payload = part["payload"]
     ordered = {
         name: sorted(payload[name], key=canonical_json)
@@ -271,7 +272,7 @@ async def _refuse_repeated(
         graph_key=snapshot.graph.key,
         thread_id=asked.thread_id if automation_id is None else None,
         automation_id=automation_id,
-        limit=LOOKED_AT,
+        limit=MAX_COMPARED,
     )
     now = context.clock()
     for earlier in proposals:
@@ -279,10 +280,10 @@ async def _refuse_repeated(
             raise AlreadyProposed(approval_id=earlier.id)
     for earlier in proposals:
         if earlier.status == "applied":
-            return  # a person changed their mind since
+            return  # a person approved the same change since
         decision = earlier.decision
-        holds = automation_id is not None or earlier.turn == asked.turn
-        if earlier.status != "rejected" or decision is None or not holds:
+        counts = automation_id is not None or earlier.turn == asked.turn
+        if earlier.status != "rejected" or decision is None or not counts:
             continue
         earlier = await with_shown(context.records, earlier)
         if not changed_since(earlier.touched, touched(earlier.action, snapshot)):

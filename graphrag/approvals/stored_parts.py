@@ -24,19 +24,21 @@ from tools.proposals import ImportFileAction, parse_action, to_document
 UNDO: Apart = "undo"
 SHOWN: Apart = "approval_shown"
 PARTS: tuple[Apart, ...] = (UNDO, SHOWN)
-INLINE_BYTES = 4_000  # what an approval shows is kept in its own record up to this size of its JSON
-LISTED_KEYS = 100  # keys of one kind that a list has of a result
-_UNDOING = ("mutation", "inverse", "irregular")
-_PRESET = 1  # of lzma: finds what a document before and after a change share, at 15 MB/s
+# Maximum size of the preview parts (JSON) that stay in the record of the approval.
+INLINE_BYTES = 4_000
+LISTED_KEYS = 100  # Maximum number of keys of one kind in a result, in lists of approvals.
+_UNDO_FIELDS = ("mutation", "inverse", "irregular")
+# The preset of lzma. It compresses what a document has in common before and after, at 15 MB/s.
+_PRESET = 1
 
 
 def apart(approval: Approval) -> tuple[Approval, list[RecordWrite]]:
     """Returns a settled approval marked as stored in parts, and the writes of the parts."""
     shown = _shown(approval)
-    undoing = _undoing(approval)
+    undo_data = _undo_parts(approval)
     parts: dict[Apart, dict[str, Any]] = {}
-    if undoing:
-        parts[UNDO] = undoing
+    if undo_data:
+        parts[UNDO] = undo_data
     if len(orjson.dumps(shown)) > INLINE_BYTES:
         parts[SHOWN] = shown
     at = approval.result.at if approval.result else approval.created
@@ -51,15 +53,17 @@ def _write(kind: Apart, approval: Approval, at: int, content: dict[str, Any]) ->
     return RecordWrite(kind=kind, key=approval.id, data=data, expected_version=None)
 
 
-def _undoing(approval: Approval) -> dict[str, Any]:
-    found = {name: getattr(approval.result, name) for name in _UNDOING} if approval.result else {}
-    return {name: part for name, part in found.items() if part}
+def _undo_parts(approval: Approval) -> dict[str, Any]:
+    if approval.result is None:
+        return {}
+    parts = {name: getattr(approval.result, name) for name in _UNDO_FIELDS}
+    return {name: part for name, part in parts.items() if part}
 
 
 def _shown(approval: Approval) -> dict[str, Any]:
     result = approval.result
     decision = approval.decision
-    found = {
+    parts = {
         "preview": approval.preview,
         "touched": approval.touched,
         "action": to_document(approval.action)
@@ -69,7 +73,7 @@ def _shown(approval: Approval) -> dict[str, Any]:
         "conversion": result.conversion if result else None,
         "decided": decision.preview if decision else None,
     }
-    return {name: part for name, part in found.items() if part}
+    return {name: part for name, part in parts.items() if part}
 
 
 def listed(approval: Approval) -> Approval:
@@ -95,9 +99,11 @@ def listed(approval: Approval) -> Approval:
 
 
 def _few_keys(keys: Mapping[str, list[str]], counts: Mapping[str, int] | None) -> dict[str, Any]:
-    more = {kind: len(found) for kind, found in keys.items() if len(found) > LISTED_KEYS}
+    more = {
+        kind: len(kind_keys) for kind, kind_keys in keys.items() if len(kind_keys) > LISTED_KEYS
+    }
     return {
-        "keys": {kind: found[:LISTED_KEYS] for kind, found in keys.items()},
+        "keys": {kind: kind_keys[:LISTED_KEYS] for kind, kind_keys in keys.items()},
         "counts": counts or more or None,
     }
 
@@ -123,12 +129,12 @@ async def with_shown(records: RecordStore, approval: Approval) -> Approval:
     if "action" in content:
         changes["action"] = await asyncio.to_thread(parse_action, content["action"])
     if approval.result is not None:
-        found = {
+        result_parts = {
             "keys": content.get("keys", {}),
             "conversion": content.get("conversion"),
             "counts": None,
         }
-        changes["result"] = approval.result.model_copy(update=found)
+        changes["result"] = approval.result.model_copy(update=result_parts)
     if approval.decision is not None and "decided" in content:
         changes["decision"] = approval.decision.model_copy(update={"preview": content["decided"]})
     return approval.changed(**changes)
@@ -143,8 +149,8 @@ async def with_undo(records: RecordStore, approval: Approval) -> Approval:
     ):
         return approval
     content = await _content(records, UNDO, approval.id)
-    found = {name: content[name] for name in _UNDOING if name in content} if content else {}
-    return approval.changed(result=approval.result.model_copy(update=found))
+    parts = {name: content[name] for name in _UNDO_FIELDS if name in content} if content else {}
+    return approval.changed(result=approval.result.model_copy(update=parts))
 
 
 async def _content(records: RecordStore, kind: Apart, key: str) -> dict[str, Any] | None:

@@ -41,12 +41,12 @@ async def undo(
     by: Person,
     turn: bool = False,
 ) -> Approval:
-    """Undoes an applied change, by default the graph's last one that is not undone, and returns the
-    undo.
+    """Undoes an applied change, by default the latest one of the graph, and returns the undo.
 
-    With `turn`, all such changes of the same turn are undone in one step. An undo is an applied
-    approval (`undoes` names its change): undo it by its id to redo. Raises: ApprovalNotFound,
-    NotAllowed, NothingToUndo, UndoGone, UndoRefused, ApprovalBusy, GraphNotFound.
+    Undone changes are skipped. With `turn`, all such changes of the same turn are undone in one
+    step. An undo is an applied approval (`undoes` names its change). To redo the change, undo the
+    undo by its id. Raises: ApprovalNotFound, NotAllowed, NothingToUndo, UndoGone, UndoRefused,
+    ApprovalBusy, GraphNotFound.
     """
     context.check(by, about=approval_id or graph_key)
     await context.source.get_graph(graph_key)
@@ -80,7 +80,7 @@ async def _to_undo(
         undoable = [a for a in undoable if a.turn == named.turn]
     if not undoable:
         raise NothingToUndo(graph_key=graph_key, approval_id=approval_id)
-    if not turn or undoable[0].turn == 0:  # what was done by hand or by a file is of no turn
+    if not turn or undoable[0].turn == 0:  # manual and imported changes have no turn
         return undoable[:1]
     asked_in = (undoable[0].thread_id, undoable[0].turn)
     return [approval for approval in undoable if (approval.thread_id, approval.turn) == asked_in]
@@ -99,8 +99,8 @@ def _plan(
 ) -> tuple[Mutation, list[str]]:
     """Returns the mutation that undoes changes in one step, the latest first, and the obstacles."""
     draft = GraphDraft(LiveState(now.graph, now.nodes.values(), now.edges.values()))
-    own = {c.key: c for c in now.types.values() if c.workspace == now.graph.workspace}
-    types = dict(own)
+    own_types = {c.key: c for c in now.types.values() if c.workspace == now.graph.workspace}
+    types = dict(own_types)
     vectors = dict[str, NodeVector]()
     conflicts: list[str] = []
     for applied, inverse in changes:
@@ -108,21 +108,21 @@ def _plan(
         if conflicts:
             break
         restored = {node.key: node for node in inverse.put_nodes}
-        # The vector of a node that keeps a later change would be of another text.
+        # The old vector does not fit a node that keeps a later change.
         vectors |= {
             v.key: v for v in inverse.put_vectors if draft.node(v.key) == restored.get(v.key)
         }
-    left = draft.changes()
-    gone = {key for key, node in left.nodes.items() if node is None}
-    left.edges = {
+    result = draft.changes()
+    gone = {key for key, node in result.nodes.items() if node is None}
+    result.edges = {
         key: edge
-        for key, edge in left.edges.items()
+        for key, edge in result.edges.items()
         if edge is not None or not {now.edges[key].source, now.edges[key].target} & gone
     }
     mutation = replace(
-        left.mutation(now.graph.key),
-        put_configs=[config for key, config in types.items() if own.get(key) is not config],
-        delete_configs=[key for key in own if key not in types],
+        result.mutation(now.graph.key),
+        put_configs=[config for key, config in types.items() if own_types.get(key) is not config],
+        delete_configs=[key for key in own_types if key not in types],
         put_vectors=[vector for key, vector in vectors.items() if draft.node(key) is not None],
     )
     return mutation, conflicts or list(edges_without_handles(now, mutation, irregular))
@@ -144,16 +144,15 @@ async def _undo(context: ApprovalContext, changed: Sequence[Approval], by: Perso
     mutation, conflicts = _plan(now, changes, irregular)
     for one in approvals:
         entries = await context.audit.entries(approval_id=one.id, limit=1)
-        if not entries or entries[0].facts.get("changeHash") != change_hash(
-            one
-        ):  # it is not as audited
+        # The stored change must be the audited one.
+        if not entries or entries[0].facts.get("changeHash") != change_hash(one):
             raise UndoRefused(approval_id=one.id, changed=[f"approval/{one.id}: was altered"])
     check_may_change(now, mutation, by)
     conflicts += await _uses_elsewhere(context, now, mutation)
     if conflicts:
         for one in approvals:
             current = await context.stored(one.id)
-            if current is None or current.version != one.version:  # another undo was faster
+            if current is None or current.version != one.version:  # another undo was first
                 raise RecordConflict(kind=KIND, key=one.id, expected=one.version)
         raise UndoRefused(approval_id=approval.id, changed=conflicts)
     record = _record_of(context, approvals, mutation, now, by)
@@ -175,7 +174,7 @@ async def _restored_writes(context: ApprovalContext, undone: Approval) -> list[R
     """
     writes: list[RecordWrite] = []
     undo = undone
-    stands = True
+    is_applied = True
     while undo.undoes is not None:
         undone_changes = [await context.stored(one) for one in (undo.undoes, *undo.undoes_also)]
         originals = [one for one in undone_changes if one is not None]
@@ -183,10 +182,11 @@ async def _restored_writes(context: ApprovalContext, undone: Approval) -> list[R
             break
         if undo is undone or originals[0].undoes is None:
             writes += [
-                head_write(one.changed(undone_by=None if stands else undo.id)) for one in originals
+                head_write(one.changed(undone_by=None if is_applied else undo.id))
+                for one in originals
             ]
         undo = originals[0]
-        stands = not stands
+        is_applied = not is_applied
     return writes
 
 
@@ -250,16 +250,18 @@ async def _snapshot(context: ApprovalContext, mutations: Sequence[Mutation]) -> 
 
 
 async def _uses_elsewhere(context: ApprovalContext, now: Snapshot, mutation: Mutation) -> list[str]:
-    """Returns the graphs that use a type which would be deleted, ignoring nodes that are deleted
-    with it.
+    """Returns a message for each graph that still uses a type to delete, apart from the nodes that
+    are deleted with it.
     """
     gone = {c.type for c in now.types.values() if c.key in set(mutation.delete_configs)}
-    going = Counter(now.nodes[key].type for key in mutation.delete_nodes if key in now.nodes)
+    deleted = Counter(now.nodes[key].type for key in mutation.delete_nodes if key in now.nodes)
     uses: list[str] = []
     for graph in await context.source.list_graphs() if gone else ():
         types = Counter((await context.source.get_stats(graph.key)).types)
-        left = types - going if graph.key == now.graph.key else types
+        remaining = types - deleted if graph.key == now.graph.key else types
         uses += [
-            f"type/{name}: {left[name]} nodes of graph {graph.key}" for name in gone if left[name]
+            f"type/{name}: {remaining[name]} nodes of graph {graph.key}"
+            for name in gone
+            if remaining[name]
         ]
     return uses

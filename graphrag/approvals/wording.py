@@ -30,7 +30,7 @@ SHOWN, SHOWN_KEYS = 5, 20
 MAX_OTHERS = 100
 # The warning about code that cannot be parsed. Its values: `node`, `key` and the line `n`.
 BROKEN = "warning_code_broken"
-# Levels that require a person for everything, so their classes are not listed.
+# Levels that require a person for all classes, so the classes are not listed.
 _WHOLE = ("session", "request")
 
 
@@ -123,7 +123,7 @@ def review_words(approval: Approval, language: Language) -> dict[str, Any]:
     words = _Titles(approval.labels, language)
     singles = list(single_actions(approval.action))
     titles = [(where, single.title(words)) for where, single in singles]
-    does = {where: line for where, single in singles if (line := _does(approval, single))}
+    does = {where: line for where, single in singles if (line := _effect(approval, single))}
     if any(one.where == FOLLOWING for one in approval.reasons):
         titles.append((FOLLOWING, text_of("title_references", language)))
     asked: dict[str, list[Demand]] = {where: [] for where, _ in titles}
@@ -152,7 +152,7 @@ def review_words(approval: Approval, language: Language) -> dict[str, Any]:
     }
 
 
-def _does(approval: Approval, single: SingleAction) -> str | None:
+def _effect(approval: Approval, single: SingleAction) -> str | None:
     """Returns the effect of a node that an action creates, on one line."""
     new = single.effects().creates
     if new is None:
@@ -200,7 +200,11 @@ async def warnings_of(
     if any("code" in single.classes() for single in singles):
         warnings.append(Reason(code="warning_code"))
     for broken in await asyncio.to_thread(broken_code, approval.action, snapshot):
-        facts = {"node": _called(approval, broken.key), "n": str(broken.line), "key": broken.key}
+        facts = {
+            "node": _display_name(approval, broken.key),
+            "n": str(broken.line),
+            "key": broken.key,
+        }
         warnings.append(Reason(code=BROKEN, facts=facts))
     named = keys_named(approval.action, "node")
     always: Any = (snapshot.graph.metadata or {}).get("alwaysSend")
@@ -216,14 +220,14 @@ async def warnings_of(
     return tuple(warnings)
 
 
-def _called(approval: Approval, key: str) -> str:
+def _display_name(approval: Approval, key: str) -> str:
     """Returns the display name of a node, new or existing, or of `type/NAME`."""
     names = {**approval.labels, **names_in(approval.preview)}
     return names.get(key) or _short(key.removeprefix("type/"))
 
 
 def outcome_text(approval: Approval, language: Language = "en", *, to_person: bool = False) -> str:
-    """Returns the outcome: applied, edited, stale and why; and the feedback.
+    """Returns the outcome (status, and the reason if it failed) and the feedback.
 
     For models it contains the keys of changed elements, for people their names.
     """
