@@ -17,7 +17,7 @@ from cli.command import command
 from cli.common import EXIT_FAILED, local_time, usage_error
 from cli.options import Common, argument, flag, option
 from cli.output import Output, listing
-from graphrag.app.connection_services import connections_of, pushes_of
+from graphrag.app.connection_services import connections_of, pushes_of, watch_of
 from graphrag.app.wiring import Services
 from graphrag.connections import (
     Connections,
@@ -162,6 +162,7 @@ async def _synchronise(
     Where a server cannot be used, the others are read all the same; the command fails at its end.
     """
     pushes = pushes_of(services, connections)
+    watch = watch_of(services)
     reports: list[PullReport] = []
     faults: list[tuple[str, EditorFault]] = []
     for connection in chosen:
@@ -170,7 +171,7 @@ async def _synchronise(
                 by = services.local_person()
                 await pushes.settle(connection.key, by)
                 reports.append(await connections.sync(connection.key, by, update))
-                await pushes.notice_undone(reports[-1], by)
+                await watch.notice_undone(reports[-1], by)
             except EditorFault as fault:
                 faults.append((connection.key, fault))
     language = services.settings.language

@@ -17,7 +17,7 @@ from graphrag.agent.loop import Agent
 from graphrag.agents.agent_worker import WorkspaceAgents
 from graphrag.app import model_services, wiring
 from graphrag.app.automation_services import automation_service
-from graphrag.app.connection_services import connections_of, following_of, pushes_of
+from graphrag.app.connection_services import connections_of, following_of, pushes_of, watch_of
 from graphrag.app.listeners import WorkspaceListeners
 from graphrag.app.models import Model
 from graphrag.app.voice_services import calls_of
@@ -171,7 +171,7 @@ class OpenWorkspaces:
         )
         connections = connections_of(services)
         pushes = pushes_of(services, connections)
-        syncs = RunningSyncs(connections, pushes)
+        syncs = RunningSyncs(connections, pushes, watch_of(services))
         automations = automation_service(
             services, on_changed=parts.wakeups.wake, pricing=lambda: parts.model.pricing
         )

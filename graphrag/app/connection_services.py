@@ -7,7 +7,10 @@ from graphrag.app.wiring import Services
 from graphrag.config import Settings
 from graphrag.connections import Connections, Following, RunningSyncs
 from graphrag.connections.following import LEASE_PREFIX
+from graphrag.connections.kept_documents import KeptDocuments
 from graphrag.connections.key_store import KeyStore
+from graphrag.connections.push_records import PushRecords
+from graphrag.connections.push_watch import PushWatch
 from graphrag.connections.pushes import Pushes
 
 
@@ -21,13 +24,24 @@ def connections_of(services: Services) -> Connections:
 
 def pushes_of(services: Services, connections: Connections) -> Pushes:
     """Returns what is written to the connected servers of a workspace."""
-    settings = services.settings
     return Pushes(
-        services.database.records(settings.workspace),
+        push_records_of(services),
         services.approvals,
         connections,
-        key_store_of(settings),
+        KeptDocuments(key_store_of(services.settings)),
     )
+
+
+def watch_of(services: Services) -> PushWatch:
+    """Returns what watches the pushes of a workspace."""
+    records = services.database.records(services.settings.workspace)
+    return PushWatch(push_records_of(services), services.source, records)
+
+
+def push_records_of(services: Services) -> PushRecords:
+    """Returns the stored pushes of a workspace."""
+    records = services.database.records(services.settings.workspace)
+    return PushRecords(records, services.approvals)
 
 
 def following_of(services: Services, connections: Connections, syncs: RunningSyncs) -> Following:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from typing import Any
 
 from graphrag.connections.editor import Preflight, PushRemark
 from graphrag.connections.errors import EditorFault
@@ -83,8 +84,7 @@ class PublishRun:
             return await self._ended(push, "failed", PushRemark(code="push_gone"))
         if read.workflow.tokens[DRAFT] != push.tokens_before[DRAFT]:
             return await self._ended(push, "failed", PushRemark(code="push_stale"))
-        update = {"state": "sent", "sent_time": self._clock()}
-        push = await self._store(push.model_copy(update=update))
+        push = await self._store(push, state="sent", sent_time=self._clock())
         try:
             answer = await self._session.editor.publish(read)
         except EditorFault:
@@ -109,13 +109,14 @@ class PublishRun:
             if read.workflow.tokens[LIVE] == push.tokens_before[DRAFT]:
                 await self._session.pull.merged(self._link)
                 tokens = dict(read.workflow.tokens)
-                push = push.model_copy(update={"tokens_after": tokens})
-                return await self._ended(push, "verified", None)
+                return await self._ended(push, "verified", None, tokens_after=tokens)
             if otherwise is not None:
                 return await self._ended(push, "failed", otherwise)
         return await self._ended(push, "unknown", PushRemark(code="push_unread"))
 
-    async def _ended(self, push: Push, state: PushState, remark: PushRemark | None) -> Push:
+    async def _ended(
+        self, push: Push, state: PushState, remark: PushRemark | None, **update: Any
+    ) -> Push:
         reason = StoredRemark(code=remark.code, facts=dict(remark.facts)) if remark else None
-        update = {"state": state, "reason": reason, "ended_time": self._clock()}
-        return await self._store(push.model_copy(update=update))
+        update.update(state=state, reason=reason, ended_time=self._clock())
+        return await self._store(push, **update)

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from graphrag.connections.document_patch import (
     PatchConflict,
@@ -47,7 +47,11 @@ READ_AGAIN_S = (0.0, 0.5, 1.0, 2.0, 4.0)
 
 _CONTENT = ("name", "description", "nodes", "connections", "settings", "pinData", "nodeGroups")
 
-StorePush = Callable[[Push], Awaitable[Push]]
+
+class StorePush(Protocol):
+    """Stores fields of a push and returns it with them."""
+
+    async def __call__(self, push: Push, **update: Any) -> Push: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +98,11 @@ class PushRun:
             if plan.preflight.problems:
                 return await self._ended(push, "failed", plan.preflight.problems[0])
             push = await self._store(
-                push.model_copy(
-                    update={
-                        "state": "sent",
-                        "sent_time": self._clock(),
-                        "tokens_before": dict(plan.read.workflow.tokens),
-                        "sealed_documents": self._seal(plan),
-                    }
-                )
+                push,
+                state="sent",
+                sent_time=self._clock(),
+                tokens_before=dict(plan.read.workflow.tokens),
+                sealed_documents=self._seal(plan),
             )
             answer = await self._written(plan.read, plan.target)
             if answer is None or not answer.is_conflict:
@@ -221,16 +222,18 @@ class PushRun:
         )
         remark = PushRemark(code="push_more_there") if is_foreign else None
         tokens = dict(reading.read.workflow.tokens)
-        return await self._ended(
-            push.model_copy(update={"tokens_after": tokens}), "verified", remark
-        )
+        return await self._ended(push, "verified", remark, tokens_after=tokens)
 
-    async def _ended(self, push: Push, state: PushState, remark: PushRemark | None) -> Push:
+    async def _ended(
+        self, push: Push, state: PushState, remark: PushRemark | None, **update: Any
+    ) -> Push:
         reason = StoredRemark(code=remark.code, facts=dict(remark.facts)) if remark else None
-        update: dict[str, Any] = {"state": state, "reason": reason, "ended_time": self._clock()}
+        if (push.state, push.reason) == (state, reason):  # still unknown
+            return push
+        update.update(state=state, reason=reason, ended_time=self._clock())
         if state not in ("verified", "unknown"):  # nothing of it is there to be taken back
             update["sealed_documents"] = None
-        return await self._store(push.model_copy(update=update))
+        return await self._store(push, **update)
 
     async def _reading(self) -> AfterWrite | None:
         """Returns what the server holds, None where it cannot be read or has it no more."""

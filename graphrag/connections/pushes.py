@@ -7,74 +7,47 @@ decides are those of proposals.
 
 from __future__ import annotations
 
-import base64
 import secrets
-import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, final
+from typing import final
 
-import orjson
-
-from datasources.base import Record, RecordStore, RecordWrite
-from datasources.errors import GraphNotFound
 from graphrag.approvals import Approvals, NotAllowed, Person
-from graphrag.connections.document_patch import entry_names
-from graphrag.connections.editor import RemoteDocument, RemoteWorkflow, ServerNotice
 from graphrag.connections.errors import (
     ConnectionForbidden,
     ConnectionRefused,
     PushDecided,
     PushNotFound,
 )
-from graphrag.connections.key_store import KeyStore
+from graphrag.connections.kept_documents import KeptDocuments
 from graphrag.connections.publish_run import DRAFT, PublishRun, plan_publish
 from graphrag.connections.push_plan import (
-    FORMATS,
     PushPlan,
     PushStopped,
     plan_push,
     plan_undo,
 )
+from graphrag.connections.push_records import PushRecords
 from graphrag.connections.push_run import PushRun
-from graphrag.connections.server_connections import Connections, PullReport, ServerSession
+from graphrag.connections.server_connections import Connections, ServerSession
 from graphrag.connections.stored_connection import (
     ConnectionLink,
-    EditorKind,
     PushMode,
-    ServerConnection,
 )
 from graphrag.connections.stored_push import (
     MAX_SHOWN,
-    PUSH_KIND,
-    UNSETTLED,
     Push,
     PushAction,
     PushState,
     StoredRemark,
-    is_undone,
-    read_push,
     remarks,
     stored_change,
 )
-from graphrag.importers.exchange import KIND as IMPORT_KIND
-from graphrag.importers.exchange import kept_source
-from graphrag.importers.export import file_without_secrets
 from graphrag.leases import now_ms
-from graphrag.stored_records import change_record, delete_record, readable
-from graphrag.workers import run_limited
 from tools.base import Role
 
 WAIT_S = 120.0
 """For others who read or write the same server."""
-MAX_PUSHES = 1_000
-"""Pushes of a connection that are kept; the oldest are removed."""
-MAX_UNDOABLE = 5
-"""Pushes of a workflow whose documents are kept; older ones cannot be taken back by this way."""
-WATCH_MS = 5 * 60_000
-"""How long after a push the failures of nodes are kept with it."""
-MAX_FAILURES = 5
-MAX_SEALED_BYTES = 8 * 1024 * 1024
 
 
 @final
@@ -83,33 +56,26 @@ class Pushes:
 
     def __init__(
         self,
-        records: RecordStore,
+        stored: PushRecords,
         approvals: Approvals,
         connections: Connections,
-        keys: KeyStore,
+        documents: KeptDocuments,
         *,
         clock: Callable[[], int] = now_ms,
     ) -> None:
-        self._records = records
+        self._stored = stored
         self._approvals = approvals
         self._connections = connections
-        self._keys = keys
+        self._documents = documents
         self._clock = clock
 
     async def list(self, connection: str | None = None, *, limit: int = 100) -> list[Push]:
         """Returns the pushes, newest first."""
-        where = {"connection": connection} if connection is not None else {}
-        records = await self._records.query(
-            PUSH_KIND, where, order_by="createdTime", descending=True, limit=limit
-        )
-        return list(readable(records, read_push))
+        return await self._stored.list(connection, limit=limit)
 
     async def get(self, push_id: str) -> Push:
         """Raises: PushNotFound, BadDocument."""
-        record = await self._records.get(PUSH_KIND, push_id)
-        if record is None:
-            raise PushNotFound(push_id=push_id)
-        return read_push(record)
+        return await self._stored.get(push_id)
 
     async def plan(self, name: str, graph_key: str, by: Person) -> Push | None:
         """Works out what a push of a graph would write and stores it for a decision; None where
@@ -160,7 +126,7 @@ class Pushes:
             _check_mode(session.connection.push)
             link = await _link_of(session, push.graph_key)
             await self._settle_all(session, by)
-            documents = self._opened(push)
+            documents = self._documents.opened(push)
             return await self._planned(
                 session,
                 link,
@@ -185,7 +151,7 @@ class Pushes:
             link = await _link_of(session, push.graph_key)
             push = await self._decided(push, "planned", by)
             push = await self._run(session, link, push, by).send(push)
-            await self._forget_documents(link)
+            await self._stored.forget_documents(link.connection, link.workflow_id)
             return push
 
     async def reject(self, push_id: str, by: Person) -> Push:
@@ -200,70 +166,23 @@ class Pushes:
 
     async def settle(self, name: str, by: Person) -> list[Push]:
         """Finds out how pushes ended whose sender stopped. Raises: as `plan`."""
-        if not any(push.state in UNSETTLED for push in await self.list(name)):
+        if not any(push.is_unsettled for push in await self.list(name)):
             return []
         async with self._connections.session(name, by, WAIT_S) as session:
             return await self._settle_all(session, by)
-
-    async def notice_undone(self, report: PullReport, by: Person) -> list[Push]:
-        """Returns the pushes that somebody undid on the server, as a synchronisation showed.
-
-        It happens where an editor's page was open during the push and is saved later.
-        """
-        changed = {each.workflow_id for each in report.workflows if each.change == "updated"}
-        name = report.connection.key
-        undone: list[Push] = []
-        for push in await self.list(name) if changed else ():
-            if push.workflow_id not in changed:
-                continue
-            changed.discard(push.workflow_id)  # only the newest one of a workflow counts
-            document = await self._document_of(push, report.connection.kind)
-            if push.state == "verified" and document is not None and is_undone(push, document):
-                update = {"state": "undone", "reason": StoredRemark(code="push_undone")}
-                undone.append(await self._stored(push.model_copy(update=update), by))
-        return undone
-
-    async def notice_failure(
-        self, connection: ServerConnection, notice: ServerNotice, by: Person
-    ) -> None:
-        """Keeps a failure of a node with the connection's newest push, if that was written a few
-        minutes ago at most.
-        """
-        [push] = await self.list(connection.key, limit=1) or [None]
-        now = self._clock()
-        if push is None or push.state != "verified" or len(push.failures) >= MAX_FAILURES:
-            return
-        if (push.ended_time or 0) + WATCH_MS < now:
-            return
-        names = entry_names(await self._document_of(push, connection.kind))
-        facts = {"node": names.get(notice.node_id, notice.node_id), "message": notice.message}
-        failure = StoredRemark(code="push_node_failed", facts=facts)
-        if failure not in push.failures:
-            update = {"failures": (*push.failures, failure)}
-            await self._stored(push.model_copy(update=update), by, event="push_node_failed")
-
-    async def _document_of(self, push: Push, kind: EditorKind) -> Any:
-        """Returns the server's document of the last synchronisation, None where there is none."""
-        try:
-            graph = await self._approvals.source.get_graph(push.graph_key)
-        except GraphNotFound:
-            return None
-        raw = kept_source(await self._records.get(IMPORT_KIND, graph.key), graph)
-        if raw is None:
-            return None
-        return await run_limited(file_without_secrets, FORMATS[kind], orjson.loads(raw))
 
     async def _settle_all(self, session: ServerSession, by: Person) -> list[Push]:
         settled: list[Push] = []
         links = await session.links.all()
         for push in await self.list(session.connection.key):
             link = links.get(push.workflow_id)
-            if push.state in UNSETTLED and link is not None:
+            if push.is_unsettled and link is not None:
                 run = self._run(session, link, push, by)
                 if isinstance(run, PublishRun):
                     settled.append(await run.settle(push))
                 else:
-                    settled.append(await run.settle(push, await self._sent_plan(push, session)))
+                    plan = await self._documents.sent_plan(push, session.connection.kind)
+                    settled.append(await run.settle(push, plan))
         return settled
 
     async def _planned(
@@ -312,14 +231,22 @@ class Pushes:
             tokens_before=dict(plan.read.workflow.tokens) if plan else {},
             undoes=undoes,
         )
-        await self._remove_oldest(session.connection.key)
-        return await self._stored(push, by)
+        await self._replace_older(push, by)
+        return await self._stored.add(push, by)
+
+    async def _replace_older(self, new: Push, by: Person) -> None:
+        """Closes pushes that wait for the same as a new one."""
+        same = (new.graph_key, new.action, new.undoes)
+        for push in await self._stored.list(new.connection):
+            if push.state == "waiting" and (push.graph_key, push.action, push.undoes) == same:
+                reason = StoredRemark(code="push_replaced")
+                await self._stored.change(push, by, state="failed", reason=reason)
 
     def _run(
         self, session: ServerSession, link: ConnectionLink, push: Push, by: Person
     ) -> PushRun | PublishRun:
         """Returns what carries a push out."""
-        store = partial(self._stored, by=by)
+        store = partial(self._stored.change, by=by)
         if push.action == "publish":
             return PublishRun(session, link, store=store, clock=self._clock)
         planning: Callable[[], Awaitable[PushPlan]] = partial(
@@ -332,7 +259,7 @@ class Pushes:
             link,
             store=store,
             replan=planning,
-            seal=self._sealed,
+            seal=self._documents.sealed,
             clock=self._clock,
         )
 
@@ -340,44 +267,20 @@ class Pushes:
         self, session: ServerSession, link: ConnectionLink, push_id: str
     ) -> PushPlan:
         try:
-            documents = self._opened(await self.get(push_id))
+            documents = self._documents.opened(await self.get(push_id))
         except (PushNotFound, ConnectionRefused) as exc:
             raise PushStopped("push_undo_gone") from exc
         return await plan_undo(session, link, documents)
 
-    # Records
-
-    async def _stored(self, push: Push, by: Person, *, event: str = "") -> Push:
-        """Stores a push with an audit entry, by default of its state, over what was read."""
-        old = await self._records.get(PUSH_KIND, push.key)
-        write = RecordWrite(
-            kind=PUSH_KIND,
-            key=push.key,
-            data=push.to_document(),
-            expected_version=old.version if old else None,
-        )
-        facts = {
-            "event": event or f"push_{push.state}",
-            "pushId": push.key,
-            "connection": push.connection,
-            "workflowId": push.workflow_id,
-            "graphKey": push.graph_key,
-            "changesHash": push.changes_digest,
-            "tokensBefore": push.tokens_before,
-            "tokensAfter": push.tokens_after,
-            "reason": push.reason.code if push.reason else None,
-        }
-        await self._approvals.audited(by, facts, lambda entry: self._records.write([write, *entry]))
-        return push
-
     async def _decided(self, push: Push, state: PushState, by: Person) -> Push:
-        update = {
-            "state": state,
-            "decided_by": by.user_id,
-            "decided_role": by.role,
-            "decided_time": self._clock(),
-        }
-        return await self._stored(push.model_copy(update=update), by)
+        return await self._stored.change(
+            push,
+            by,
+            state=state,
+            decided_by=by.user_id,
+            decided_role=by.role,
+            decided_time=self._clock(),
+        )
 
     def _check_decider(self, push: Push, mode: PushMode, by: Person) -> None:
         """Raises: NotAllowed, PushDecided."""
@@ -388,61 +291,6 @@ class Pushes:
         code = code or self._approvals.objection(push.asked_by, by)
         if code is not None:
             raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
-
-    async def _remove_oldest(self, connection: str) -> None:
-        records = await self._records.query(
-            PUSH_KIND, {"connection": connection}, order_by="createdTime", limit=MAX_PUSHES
-        )
-        for record in records[: max(0, len(records) - MAX_PUSHES + 1)]:
-            await delete_record(self._records, record)
-
-    async def _forget_documents(self, link: ConnectionLink) -> None:
-        """Removes the documents of older pushes of a workflow."""
-        kept = 0
-        for push in await self.list(link.connection, limit=MAX_PUSHES):
-            if push.workflow_id != link.workflow_id or push.sealed_documents is None:
-                continue
-            kept += 1
-            if kept > MAX_UNDOABLE:
-                await change_record(self._records, PUSH_KIND, push.key, _without_documents)
-
-    # Documents with their secrets, encrypted
-
-    def _sealed(self, plan: PushPlan) -> str | None:
-        """Returns the documents of a push encrypted; None where the service has no secret."""
-        documents = orjson.dumps({"before": plan.read.document, "after": plan.target})
-        packed = base64.b64encode(zlib.compress(documents)).decode()
-        if len(packed) > MAX_SEALED_BYTES:
-            return None
-        try:
-            return self._keys.seal(packed)
-        except ConnectionRefused:
-            return None
-
-    def _opened(self, push: Push) -> Mapping[str, Any]:
-        """Returns the documents of a push. Raises: ConnectionRefused where they are gone."""
-        if push.sealed_documents is None:
-            raise ConnectionRefused("push_undo_gone")
-        packed = self._keys.opened(push.sealed_documents)
-        documents: Mapping[str, Any] = orjson.loads(zlib.decompress(base64.b64decode(packed)))
-        return documents
-
-    async def _sent_plan(self, push: Push, session: ServerSession) -> PushPlan | None:
-        """Returns what a push sent, None where its documents were not kept."""
-        try:
-            documents = self._opened(push)
-        except ConnectionRefused:
-            return None
-        form = FORMATS[session.connection.kind]
-        workflow = RemoteWorkflow(
-            workflow_id=push.workflow_id, name=push.name, tokens=push.tokens_before
-        )
-        read = RemoteDocument(workflow=workflow, document=documents["before"])
-        return await run_limited(PushPlan.between, read, documents["after"], form)
-
-
-def _without_documents(record: Record | None) -> dict[str, Any] | None:
-    return {**record.data, "sealedDocuments": None} if record is not None else None
 
 
 def _check_mode(mode: PushMode) -> None:

@@ -12,6 +12,7 @@ from typing import final
 from graphrag.approvals import Person
 from graphrag.connections.editor import ServerNotice
 from graphrag.connections.errors import ConnectionBusy, WorkflowServerError
+from graphrag.connections.push_watch import PushWatch
 from graphrag.connections.pushes import Pushes
 from graphrag.connections.server_connections import Connections, PullReport
 from graphrag.connections.stored_connection import ServerConnection
@@ -32,9 +33,10 @@ class SyncProgress:
 class RunningSyncs:
     """Runs at most one synchronisation of each connection of a workspace at a time."""
 
-    def __init__(self, connections: Connections, pushes: Pushes) -> None:
+    def __init__(self, connections: Connections, pushes: Pushes, watch: PushWatch) -> None:
         self._connections = connections
         self._pushes = pushes
+        self._watch = watch
         self._progress: dict[str, SyncProgress] = {}
         self._last: dict[str, Counter[str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -58,7 +60,7 @@ class RunningSyncs:
         try:
             await self._pushes.settle(name, by)
             report = await self._connections.sync(name, by, partial(self._at, name))
-            await self._pushes.notice_undone(report, by)
+            await self._watch.notice_undone(report, by)
         finally:
             del self._progress[name]
         self._last[name] = Counter(workflow.change for workflow in report.workflows)
@@ -68,7 +70,7 @@ class RunningSyncs:
         self, connection: ServerConnection, notice: ServerNotice, by: Person
     ) -> None:
         """Keeps a failure of a node with the push that was written shortly before."""
-        await self._pushes.notice_failure(connection, notice, by)
+        await self._watch.notice_failure(connection, notice, by)
 
     async def start(self, name: str, by: Person) -> None:
         """Begins to synchronise a connection and returns at once.

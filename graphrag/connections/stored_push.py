@@ -49,8 +49,6 @@ and has the document of before again. `undone`: it was there, and somebody put t
 back on the server. `unknown`: what the server has could not be read, or somebody
 wrote the same fields since.
 """
-UNSETTLED: tuple[PushState, ...] = ("planned", "sent", "unknown")
-"""States of a push whose sender stopped, or that could not be read back."""
 
 
 class StoredRemark(Document):
@@ -120,8 +118,10 @@ class Push(Document):
         return self.state == "verified" and self.sealed_documents is not None
 
     @property
-    def is_settled(self) -> bool:
-        return self.state not in ("waiting", *UNSETTLED)
+    def is_unsettled(self) -> bool:
+        """True where its sender stopped, or where the server could not be read afterwards."""
+        is_unread = self.reason is not None and self.reason.code == "push_unread"
+        return self.state in ("planned", "sent") or (self.state == "unknown" and is_unread)
 
 
 def stored_change(change: PatchedField, names: Mapping[str, str]) -> StoredChange:

@@ -112,7 +112,7 @@ def test_what_was_changed_here_is_shown_confirmed_written_and_listed(
     assert "sealedDocuments" not in push
     assert n8n.workflows[workflow_id]["name"] == "Orders"
     states = [row["state"] for row in printed(invoke("pushes", "--json"))]
-    assert states == ["verified", "waiting"]
+    assert states == ["verified", "failed"]  # the newer one replaced the one that waited
     assert "Orders" in invoke("pushes", "show", push["id"], exits=0).stdout
     invoke("pushes", "undo", push["id"], "--yes", exits=0)
     assert n8n.workflows[workflow_id]["name"] == "Order"

@@ -15,7 +15,6 @@ from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals
 from graphrag.connections import Connections
 from graphrag.connections.key_store import KeyStore
-from graphrag.connections.pushes import Pushes
 from graphrag.leases import now_ms
 from tests.concurrency.killing import killing, last_write
 from tests.graphrag.connections.conftest import (
@@ -25,6 +24,7 @@ from tests.graphrag.connections.conftest import (
     SECRET,
     Setting,
     new,
+    setting_of,
     workflow,
 )
 from tests.support.workflow_servers import WRITE_SCOPES, N8nDouble, n8n_double
@@ -43,8 +43,7 @@ async def opened(path: Path, *, later_ms: int = 0) -> AsyncGenerator[Setting]:
         keys = KeyStore(SECRET, {})
         clock = lambda: now_ms() + later_ms  # noqa: E731
         connections = Connections(records, approvals, keys, clock=clock)
-        pushes = Pushes(records, approvals, connections, keys, clock=clock)
-        yield Setting(database, approvals, connections, pushes, {})
+        yield setting_of(database, approvals, connections, keys, clock=clock)
 
 
 async def approve_push(path: Path, push_id: str) -> None:

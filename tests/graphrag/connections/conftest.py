@@ -14,9 +14,12 @@ from datasources.base import Database
 from datasources.mock import open_nba
 from datasources.types import Mutation
 from graphrag.approvals import Approvals, Person
-from graphrag.connections import Connections, NewConnection, PullReport
+from graphrag.connections import Connections, NewConnection, PullReport, RunningSyncs
 from graphrag.connections.editors import OpenEditor, open_editor
+from graphrag.connections.kept_documents import KeptDocuments
 from graphrag.connections.key_store import KeyStore
+from graphrag.connections.push_records import PushRecords
+from graphrag.connections.push_watch import PushWatch
 from graphrag.connections.pushes import Pushes
 from graphrag.connections.stored_push import Push
 from graphrag.roles import Policy
@@ -36,6 +39,7 @@ class Setting:
     approvals: Approvals
     connections: Connections
     pushes: Pushes
+    syncs: RunningSyncs
     environment: dict[str, str]
 
     @property
@@ -102,6 +106,25 @@ class Setting:
         return changes_of(report)
 
 
+def setting_of(
+    database: Database,
+    approvals: Approvals,
+    connections: Connections,
+    keys: KeyStore,
+    environment: dict[str, str] | None = None,
+    **more: Any,
+) -> Setting:
+    """Returns connections with what writes to their servers; `more`: a clock."""
+    records = database.records("default")
+    stored = PushRecords(records, approvals)
+    pushes = Pushes(stored, approvals, connections, KeptDocuments(keys), **more)
+    watch = PushWatch(stored, database.source("default"), records, **more)
+    syncs = RunningSyncs(connections, pushes, watch)
+    return Setting(
+        database, approvals, connections, pushes, syncs, {} if environment is None else environment
+    )
+
+
 def changes_of(report: PullReport) -> dict[str, str]:
     return {workflow.name: workflow.change for workflow in report.workflows}
 
@@ -125,8 +148,7 @@ async def a_setting(
         environment: dict[str, str] = {}
         keys = KeyStore(secret, environment)
         connections = Connections(records, approvals, keys, opens=opens)
-        pushes = Pushes(records, approvals, connections, keys)
-        yield Setting(database, approvals, connections, pushes, environment)
+        yield setting_of(database, approvals, connections, keys, environment)
 
 
 @pytest.fixture

@@ -11,13 +11,12 @@ import pytest
 from datasources.sqlite import SqliteDatabase
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals
-from graphrag.connections import Connections, Following, RunningSyncs
+from graphrag.connections import Connections, Following
 from graphrag.connections.following import LEASE_PREFIX, Pace
 from graphrag.connections.key_store import KeyStore
-from graphrag.connections.pushes import Pushes
 from graphrag.connections.stored_connection import CONNECTION_KIND
 from graphrag.stored_records import change_record
-from tests.graphrag.connections.conftest import ADMIN, SECRET, new, workflow
+from tests.graphrag.connections.conftest import ADMIN, SECRET, new, setting_of, workflow
 from tests.graphrag.connections.test_node_red import flow, to
 from tests.support.waiting import until
 from tests.support.workflow_servers import n8n_double, node_red
@@ -34,7 +33,7 @@ async def a_server(file: Path, pace: Pace = QUICK) -> AsyncGenerator[tuple[Conne
         approvals = Approvals(database.source("default"), records)
         keys = KeyStore(SECRET, {})
         connections = Connections(records, approvals, keys)
-        syncs = RunningSyncs(connections, Pushes(records, approvals, connections, keys))
+        syncs = setting_of(database, approvals, connections, keys).syncs
         leases = TurnLeases(records, prefix=LEASE_PREFIX, look_s=0.02)
         following = Following(connections, syncs, leases, pace)
         try:

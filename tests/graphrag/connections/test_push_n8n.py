@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from graphrag.approvals import NotAllowed, Person
-from graphrag.connections import RunningSyncs
 from graphrag.connections.errors import ConnectionRefused, PushDecided
 from graphrag.connections.stored_push import PUSH_KIND, Push
 from tests.graphrag.connections.conftest import (
@@ -470,11 +469,10 @@ async def test_a_page_that_is_saved_over_a_push_is_noticed(
     await connected(setting, writable)
     await setting.change("order", "Check", mode="b")
     push = await setting.pushed("order")
-    syncs = RunningSyncs(setting.connections, setting.pushes)
-    await syncs.run("shop", EDITOR)
+    await setting.syncs.run("shop", EDITOR)
     assert (await setting.pushes.get(push.key)).state == "verified"
     writable.put(workflow("Order", "Check", mode="a", note="y"), id=workflow_id)
-    await syncs.run("shop", EDITOR)
+    await setting.syncs.run("shop", EDITOR)
     assert (await setting.pushes.get(push.key)).state == "undone"
     assert await setting.pushes.plan("shop", "order", EDITOR) is None  # theirs was taken
 
@@ -517,3 +515,21 @@ async def test_a_push_is_sent_once_however_many_approve_it(
     )
     assert sum(isinstance(each, PushDecided) for each in outcomes) == 4
     assert len(puts(writable)) == 1
+
+
+async def test_a_push_that_is_rejected_while_it_is_sent_ends_as_it_was_sent(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.put(workflow("Order", "Check", mode="a"))
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    push = await setting.pushes.plan("shop", "order", EDITOR)
+    assert push is not None
+    outcomes = await asyncio.gather(
+        setting.pushes.approve(push.key, REVIEWER),
+        *(setting.pushes.reject(push.key, ADMIN) for _ in range(3)),
+        return_exceptions=True,
+    )
+    state = (await setting.pushes.get(push.key)).state
+    assert len(puts(writable)) == (state == "verified")
+    assert sum(not isinstance(each, BaseException) for each in outcomes) == 1

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.connections import Following, NewConnection, RunningSyncs
+from graphrag.connections import Following, NewConnection
 from graphrag.connections.editor import Editor, Preflight, RemoteDocument
 from graphrag.connections.editors import open_editor
 from graphrag.connections.node_red_server import NodeRedEditor
@@ -265,8 +265,7 @@ async def test_a_node_that_fails_after_a_push_is_told_with_the_push(
     await server.deploy(steps("return msg;"))
     key = await connected(setting, server.address)
     leases = TurnLeases(setting.database.records("default"), prefix="follower")
-    syncs = RunningSyncs(setting.connections, setting.pushes)
-    following = Following(setting.connections, syncs, leases)
+    following = Following(setting.connections, setting.syncs, leases)
     try:
         await following.tick()
         await setting.replace(key, "Check", process="throw new Error('no such order');")
