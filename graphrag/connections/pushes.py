@@ -3,6 +3,10 @@
 Decision: a push is no proposal about a graph: it changes none, and its life goes on after the
 decision (sent, verified, rolled back, unknown). So it is a record of its own. The rules of who
 decides are those of proposals.
+
+Decision: nothing is rehearsed on the server. n8n runs a draft only for a person who signed in on
+its page, by requests that it does not document; Node-RED has no dry run at all. Both would run
+steps that send, pay or delete. What can be checked without running is checked before a push.
 """
 
 from __future__ import annotations
