@@ -1,5 +1,5 @@
-"""Sessions: their stored form, their state machine, their schedules. Pure, no I/O.
+"""Sessions: their stored form, their state machine, their schedules. Pure functions, no I/O.
 
-From outside: `agent_session` (the stored form), `phases` (the table), `machine` (transitions),
-`schedules`, `schedule_words` and `periods`.
+Other packages import `agent_session` (the stored form), `phases` (the table), `machine`
+(transitions), `schedules`, `schedule_words` and `periods`.
 """

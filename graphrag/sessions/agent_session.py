@@ -1,8 +1,8 @@
-"""The stored form of a session: the sub-document `session` of a template (SEED) or
-of one run (AUTOMATION).
+"""The stored form of a session: the field `session` in the thread of a template (SEED) or a run
+(AUTOMATION).
 
-It is written with its thread in one compare-and-set. A conversation (CHAT) stores none: its phase
-follows from the status of its turn.
+It is written together with its thread in one compare-and-set. A conversation (CHAT) stores no
+session: its phase follows from the status of its turn.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ Outcome = Literal["ok", "findings", "failed"]
 TurnStatus = Literal["idle", "running", "waiting", "limit", "failed", "stopped"]
 REPORT_CHARS: Final = 4_000
 
+# Fields of a session that are copied into the record of the thread, so that queries can use them.
 INDEXED_FIELDS: Final = ("automationId", "open", "tended", "phase", "queuedTime", "scheduledTime")
-"""Fields of a session that its record repeats beside the thread's own, to be found by them."""
 
+# The status of the turn in each phase of a session.
 STATUS_OF: Final[Mapping[Phase, TurnStatus]] = {
     **dict.fromkeys(ACTIVE, "running"),
     Phase.IDLE: "idle",
@@ -40,16 +41,15 @@ STATUS_OF: Final[Mapping[Phase, TurnStatus]] = {
     Phase.WAITING_NETWORK_RETRY: "waiting",
     Phase.COMPLETED: "idle",
 }
-"""Status of the turn of a session in each phase."""
 
-
+# Phases that are announced to metrics, webhooks and the automation when a run enters them.
 ANNOUNCED: Final = frozenset({Phase.WAITING_VALIDATION, Phase.COMPLETED})
-"""Phases that are announced to metrics, webhooks and the automation when a run enters them."""
 
 
 class SessionUsage(Document):
-    """Sums of a session's model calls. Units: tokens, US dollars; `unpriced_tokens` are of calls
-    whose price nobody knows, and which `cost_usd` leaves out.
+    """The usage of all model calls of a session. Units: tokens, US dollars.
+
+    `unpriced_tokens`: tokens of models without a known price; `cost_usd` does not include them.
     """
 
     prompt: int = 0
@@ -66,8 +66,8 @@ class SessionUsage(Document):
 
 
 class SessionReport(Document):
-    """What a run found, in its own words or the service's; `message_id` names the answer
-    that said it.
+    """The result of a run, written by the model or the service. `message_id`: the answer that
+    contains it.
     """
 
     outcome: Outcome
@@ -77,14 +77,14 @@ class SessionReport(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
-    """What one run may still use. Units: tokens, US dollars, milliseconds; None: no limit."""
+    """The limits of one run. Units: tokens, US dollars, milliseconds; None: no limit."""
 
     tokens: int | None = None
     cost_usd: float | None = None
     active_ms: int = 600_000
 
     def is_spent_by(self, session: AgentSession) -> bool:
-        """Whether the session has used as much: another call of the model would exceed it."""
+        """Returns whether the session has reached a limit, so it must not call the model again."""
         used = session.usage
         return (self.tokens is not None and used.tokens >= self.tokens) or (
             self.cost_usd is not None and used.cost_usd >= self.cost_usd
@@ -108,41 +108,41 @@ class AgentSession(SessionState):
     last_event_time: int = 0
     last_person_time: int = 0
     parse_errors: int = 0
-    """Answers of wrong form without a good one between."""
+    """Number of consecutive answers that could not be parsed."""
     require_validation: bool = True
     finish: SessionReport | None = None
-    """What the model reported in a step that also proposed or read; it counts once that is done."""
+    """The report of a step that also proposes or reads. It is used when the step is complete."""
     report: SessionReport | None = None
     proposed: int = Field(default=0, ge=0)
-    """Proposals that this session made."""
+    """Number of proposals of this session."""
     expiry_notified: bool | None = None
-    """Whether an operator was notified that what it waits for expires within a day."""
+    """Whether an operator was notified that an awaited proposal expires within a day."""
     unannounced: bool | None = None
-    """Whether its end, or that it waits for people, is still to be announced; stored
-    with that transition.
-    """
+    """Whether entering a phase of ANNOUNCED is not announced yet. Stored with the transition."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the scheduler still has to do with it: not ended, or paused."""
+        """Whether it is a run that has not ended; it may be paused."""
         return self.kind is SessionKind.AUTOMATION and self.phase is not Phase.COMPLETED
 
     @property
     def is_tended(self) -> bool:
-        """Whether each tick looks at it: open, and not waiting for people."""
+        """Whether the scheduler checks it at each tick: it is open and does not wait for people."""
         return self.is_open and self.phase is not Phase.WAITING_VALIDATION
 
     def after(
         self, event: SessionEvent, limits: SessionLimits, now: int
     ) -> Transition[Self] | None:
-        """Return what an event makes of the session, None: it is refused. Units: `now`
-        as the times.
+        """Returns the transition of an event with the times that it sets, or None if the event is
+        refused.
+
+        Units: `now` in milliseconds since 1970.
         """
-        made = transition(self, event, limits, now)
-        if made is None:
+        step = transition(self, event, limits, now)
+        if step is None:
             return None
-        state = made.state
-        # While it was paused, or its process dead, it did not work.
+        state = step.state
+        # The time in which it was paused, or its process was dead, is not active time.
         worked = self.phase in ACTIVE and event.name is not EventName.SESSION_ACTIVATION_REQUESTED
         elapsed = max(0, now - self.last_event_time) if worked and self.last_event_time else 0
         changes: dict[str, Any] = {
@@ -152,7 +152,7 @@ class AgentSession(SessionState):
             if state.phase is Phase.WAITING_VALIDATION
             else None,
         }
-        stamps = made.row.stamps
+        stamps = step.row.stamps
         if Stamp.PERSON in stamps:
             changes["last_person_time"] = now
         if Stamp.QUEUED in stamps:
@@ -163,12 +163,12 @@ class AgentSession(SessionState):
             changes["ended_time"] = now
         if state.phase is not self.phase:
             changes["unannounced"] = True if state.phase in ANNOUNCED else None
-        return replace(made, state=state.model_copy(update=changes))
+        return replace(step, state=state.model_copy(update=changes))
 
     def indexed(self) -> dict[str, Any]:
-        """Return the fields by which sessions are found, as the record of the thread repeats them.
+        """Returns the INDEXED_FIELDS for the record of the thread.
 
-        One that is still to be announced is found with those that are tended.
+        `tended` is also true for a session that is not announced yet.
         """
         is_tended = self.is_tended or self.unannounced is True
         phase = self.phase.value

@@ -1,7 +1,7 @@
-"""The state machine of sessions: `transition`, one pure function over the table of `phases`.
+"""The state machine of sessions: the pure function `transition` evaluates the table of `phases`.
 
-Conversations, templates and runs of automations share the table. `transition` does no I/O and reads
-no clock: `now` is given.
+Conversations, templates and runs of automations share the table. `transition` does no I/O; the
+caller passes the time as `now`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from graphrag.sessions.phases import (
     TransitionRow,
 )
 
+# Phases that send requests to models. A run whose budget is spent does not enter them.
 _ASKING: Final = frozenset({Phase.EXECUTING_ENRICHMENTS, Phase.CALLING_AI})
-"""Phases that send requests to models: a run whose budget is spent enters neither."""
+# Phases in which a session continues after its process died in them.
 _KEPT_WHEN_RECOVERED: Final = frozenset({Phase.EXECUTING_ENRICHMENTS, Phase.EXECUTING_ACTIONS})
 
 
@@ -47,11 +48,11 @@ class SessionState(Document):
     roundtrip_limit: int | None = None
     """Maximum number of model calls; None: no limit."""
     attempts: int = 0
-    """Number of take-overs from a process that died, without a stored step between."""
+    """Number of take-overs from processes that died, since the last stored step."""
     network_failures: int = 0
-    """Number of failed calls since the service last answered."""
+    """Number of failed model calls since the service last answered."""
     network_since: int | None = None
-    """Time of the first of them, milliseconds since 1970."""
+    """Time of the first of these failures, milliseconds since 1970."""
 
 
 S = TypeVar("S", bound=SessionState)
@@ -59,11 +60,11 @@ S = TypeVar("S", bound=SessionState)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEvent:
-    """An event, with the facts that the guards ask for.
+    """An event, with the facts that the guards use.
 
-    `facts` are words of `FACTS`. `data` is added to `waiting` of the phase that is entered:
-    approval ids and reasons, module and call id of a question, rounds used and allowed, `code`
-    and `retryAfterS` of a network error, `retryAt` of a moved retry.
+    `facts`: words of `FACTS`. `data`: added to `waiting` of the phase that is entered, as approval
+    ids and reasons, the module and call id of a question, the rounds used and allowed, `code` and
+    `retryAfterS` of a network error, `retryAt` of a rescheduled retry.
     """
 
     name: EventName
@@ -87,8 +88,8 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition(Generic[S]):
-    """The row that was taken, the state it leads to, and the kinds of the system messages that
-    the conversation gets.
+    """The applied row of the table, the resulting state, and the kinds of the system messages to
+    add to the conversation.
     """
 
     row: TransitionRow
@@ -99,8 +100,8 @@ class Transition(Generic[S]):
 def transition(
     state: S, event: SessionEvent, limits: SessionLimits, now: int
 ) -> Transition[S] | None:
-    """Returns the transition of an event; None where it is refused: late, doubled, or sent to
-    a template.
+    """Returns the transition of an event, or None if the event is refused: it is late, repeated, or
+    sent to a template.
 
     Args:
         now: milliseconds since 1970.
@@ -135,10 +136,10 @@ def transition(
 
 
 def delay_ms(failures: int, retry_after_s: float | None, limits: SessionLimits) -> int:
-    """Returns the wait after the given number of failed calls in a row: doubled each time."""
+    """Returns the pause after consecutive failed calls. It doubles with each failure."""
     if retry_after_s is not None:
         return max(0, min(round(retry_after_s * 1000), limits.network_total_ms))
-    # After a few doublings the longest wait is reached; the exponent stays small.
+    # The maximum is reached after a few failures. The bounded exponent keeps the number small.
     return min(
         limits.network_first_ms * 2 ** min(max(failures - 1, 0), 20), limits.network_longest_ms
     )
@@ -150,7 +151,7 @@ def _guards(state: SessionState, event: SessionEvent) -> Callable[[str], bool]:
     derived = {
         "chat": state.kind is SessionKind.CHAT,
         "automation": state.kind is SessionKind.AUTOMATION,
-        # Nobody competes for a conversation: it needs no slot.
+        # Slots limit runs only; a conversation needs none.
         "slot_free": state.kind is SessionKind.CHAT or "slot_free" in facts,
         "resumable": state.end_reason is EndReason.SUSPENDED
         or (state.end_reason is None and "unheld" in facts),
@@ -181,7 +182,7 @@ def _counters(
 ) -> dict[str, Any]:
     """Returns the counters that the row changes."""
     changes: dict[str, Any] = {}
-    # A phase that is entered again (RECOVERED) repeats its call: that call is counted already.
+    # A phase that is entered again (RECOVERED) repeats its call, which is already counted.
     enters_call = phase is Phase.CALLING_AI and phase is not state.phase
     if Count.CALL in row.counts and enters_call and state.kind is SessionKind.AUTOMATION:
         changes["roundtrips"] = state.roundtrips + 1
@@ -206,13 +207,13 @@ def _is_limited(
     phase: Phase,
     changes: Mapping[str, Any],
 ) -> bool:
-    """Returns True where a run may not call the model again: its calls or its budget are spent."""
+    """Returns whether a run must not call the model again: its calls or its budget are spent."""
     if state.kind is not SessionKind.AUTOMATION:
         return False
     allowed = changes.get("roundtrip_limit", state.roundtrip_limit)
     if "roundtrips" in changes and allowed is not None and state.roundtrips >= allowed:
         return True
-    # A run that pauses calls nothing now; its budget is compared when it continues.
+    # A run that pauses makes no call; its budget is checked when it continues.
     return "budget_spent" in event.facts and phase in _ASKING and not row.ends
 
 
@@ -252,10 +253,10 @@ def _end_reason(state: SessionState, event: SessionEvent, ends: str) -> EndReaso
 
 
 def _announced(state: SessionState) -> str | None:
-    """Returns the end reason that `waiting` holds."""
+    """Returns the end reason in `waiting`."""
     return (state.waiting or {}).get("reason")
 
 
 def _completion(reason: EndReason, limits: SessionLimits, now: int) -> dict[str, Any]:
-    """Returns `waiting` of a session whose end is announced."""
+    """Returns the content of `waiting` for a session whose end is announced."""
     return {"type": "completion", "reason": reason.value, "at": now + limits.confirm_ms}

@@ -1,7 +1,7 @@
-"""Periods of time that a message means: instants, or calendar units counted from a reference; pure.
+"""Resolves periods of time: instants, or calendar units relative to a reference. Pure functions.
 
-`-1_WEEK` to `-1_WEEK` is the whole last week, `-7_DAY` to `NOW` the last seven days and today so
-far. A day begins at a given hour of the wall clock and has 23, 24 or 25 hours.
+`-1_WEEK` to `-1_WEEK` is the whole last week; `-7_DAY` to `NOW` is the last seven days and today
+until now. A day begins at a configured hour of local time and has 23, 24 or 25 hours.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "satu
 
 
 class PeriodError(LocalizedError, ValueError):
-    """A period is not one.
+    """Raised for an invalid period.
 
     Args:
         part: `from` or `to`.
-        reason: `form`, `range` (outside the years that are known), `future` or `order`.
-        value: what was given, cut.
+        reason: `form`, `range` (outside the supported years), `future` or `order`.
+        value: the invalid part, shortened.
     """
 
     def __init__(self, *, part: str, reason: str, value: str) -> None:
@@ -40,7 +40,7 @@ class PeriodError(LocalizedError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """How days and weeks are counted."""
+    """The time zone, the first hour of a day and the first day of a week."""
 
     timezone: str = "UTC"
     day_start_hour: int = 0
@@ -49,19 +49,19 @@ class Calendar:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Milliseconds since 1970, from the first to the last, exclusive."""
+    """A period. Units: milliseconds since 1970; `end` is exclusive."""
 
     start: int
     end: int
 
 
 def is_relative(part: str) -> bool:
-    """Tell whether one end of a period depends on when it is resolved."""
+    """Returns whether one end of a period is relative to the reference."""
     return part == NOW or _UNIT.fullmatch(part) is not None
 
 
 def resolve(start: str, end: str, reference: int, calendar: Calendar) -> Span:
-    """Return the instants of a period, never later than the reference.
+    """Returns the start and end of a period. The end is never later than the reference.
 
     Args:
         start, end: `NOW`, an instant in ISO 8601 with its offset, or `n_UNIT`.
@@ -69,7 +69,7 @@ def resolve(start: str, end: str, reference: int, calendar: Calendar) -> Span:
 
     Raises:
         PeriodError: an end is malformed, lies in the future, or the period ends before it begins.
-        ScheduleError: the time zone is not known.
+        ScheduleError: the time zone is unknown.
     """
     zone = zone_of(calendar.timezone)
     first = _end("from", start, reference, zone, calendar)[0]
@@ -116,7 +116,7 @@ def _unit(
         past = timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
         start = local.astimezone(UTC) - past + timedelta(hours=count)
         return _ms(start), _ms(start + timedelta(hours=1))
-    # On the wall clock, moved so that a day begins at midnight; instants come last.
+    # Computed in local time, shifted so that days begin at midnight, then converted to instants.
     shift = timedelta(hours=calendar.day_start_hour)
     local = datetime.fromtimestamp(reference / 1000, zone).replace(tzinfo=None) - shift
     day = local.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -124,8 +124,8 @@ def _unit(
         start = day + timedelta(days=count)
         end = day + timedelta(days=count + 1)
     elif unit == "WEEK":
-        begun = (day.weekday() - WEEKDAYS.index(calendar.first_day)) % 7
-        start = day + timedelta(days=7 * count - begun)
+        days_since_first = (day.weekday() - WEEKDAYS.index(calendar.first_day)) % 7
+        start = day + timedelta(days=7 * count - days_since_first)
         end = start + timedelta(days=7)
     else:
         months = count * (12 if unit == "YEAR" else 1)
@@ -143,7 +143,7 @@ def _months(first: datetime, count: int) -> datetime:
 
 
 def _wall(local: datetime, zone: ZoneInfo) -> int:
-    """Return the instant of a wall clock: the first of two, the first after a gap."""
+    """Returns the first instant of a local time, or the end of the gap that contains it."""
     if not _MIN_DATE <= local <= _MAX_DATE:
         raise OverflowError
     at = local.replace(tzinfo=zone, fold=0)
@@ -154,9 +154,7 @@ def _wall(local: datetime, zone: ZoneInfo) -> int:
 
 
 def _gap_end(near: datetime, zone: ZoneInfo) -> int:
-    """Return when the clock jumps, which is less than a day from the instant
-    given, to the minute.
-    """
+    """Returns the time at which the clock is changed, less than a day from `near`."""
     low = near - timedelta(days=1)
     high = near + timedelta(days=1)
     before = low.astimezone(zone).utcoffset()

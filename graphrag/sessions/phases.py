@@ -1,21 +1,23 @@
 """The phases and events of a session, and the table of transitions between them.
 
-The table is `transitions.csv`, one row a transition. Its columns:
+The table is `transitions.csv`, with one row for each transition. Its columns:
 
 - `phase`, `except`: the phase, or the group of phases (ACTIVE, WAITING, OPEN) without `except`, in
-  which the row may be taken.
-- `event`, `guard`: what happens, and the words that must all hold. Rows of one phase and event are
-  tried in order; the first whose guard holds is taken. None: the event is late or doubled.
-- `next`: the phase that follows. SAME: nothing of the session changes. RECOVERED: where a session
-  continues whose process died.
+  which the row applies.
+- `event`, `guard`: the event, and conditions that must all hold. Rows of one phase and event are
+  tried in order; the first whose guard holds is applied. If there is none, the event is late or
+  repeated, and it is refused.
+- `next`: the next phase. SAME: the session does not change. RECOVERED: the phase in which a session
+  continues after its process died.
 - `waits_for`: content of a waiting phase; `kept`: the session waits for the same as before.
-- `ends`: why the session ends or pauses: a reason, `event` (the event's own) or `announced` (the
-  reason that `waiting` holds). In `waiting_completion_confirmation` the reason is announced; in
-  all other phases it is stored. `X; Y if FACT`: Y where the event carries FACT. Empty: no reason.
+- `ends`: the reason of an end or pause: an EndReason, `event` (the reason of the event) or
+  `announced` (the reason in `waiting`). In `waiting_completion_confirmation` the reason is
+  announced; in all other phases it is stored. `X; Y if FACT`: Y if the event carries FACT, else X.
+  Empty: no reason.
 - `counts`: changes of counters, words of `Count`.
 - `stamps`: times that are set, words of `Stamp`.
-- `note`: kind of the system message that the conversation gets.
-- `also`: remark for readers: what the caller does besides storing the session.
+- `note`: kind of the system message to add to the conversation.
+- `also`: a remark for readers: further work of the caller, besides storing the session.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Phase(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why a session ended, or why it pauses (SUSPENDED)."""
+    """The reason why a session ended, or SUSPENDED if it pauses."""
 
     COMPLETED = "COMPLETED"
     LIMIT_REACHED = "LIMIT_REACHED"
@@ -69,7 +71,7 @@ class EndReason(StrEnum):
 
 
 class EventName(StrEnum):
-    """What can happen to a session."""
+    """An event of a session."""
 
     SESSION_ACTIVATION_REQUESTED = "session_activation_requested"
     USER_MESSAGE_SENT = "user_message_sent"
@@ -97,17 +99,17 @@ class Count(StrEnum):
     """A change of a counter of a session."""
 
     CALL = "call"
-    """One more model call, where the phase `calling_ai` is entered from another phase."""
+    """One more model call, if `calling_ai` is entered from another phase."""
     MORE_CALLS = "more_calls"
-    """The limit of model calls is raised."""
+    """The limit of model calls is increased."""
     TAKEOVER = "takeover"
     """The session was taken over from a process that died."""
     PROGRESS = "progress"
-    """A step of the session's own work was stored: take-overs are counted from 0 again."""
+    """A step of the session was stored. Resets the number of take-overs."""
     NO_ANSWER = "no_answer"
-    """A model call failed because the service was not reached."""
+    """A model call failed because the service could not be reached."""
     ANSWER = "answer"
-    """The service answered, or a person asks it anew: failures are counted from 0 again."""
+    """The service answered, or a person retries. Resets the number of failures."""
 
 
 class Stamp(StrEnum):
@@ -134,6 +136,7 @@ RECOVERED: Final = "RECOVERED"
 EVENT_REASON: Final = "event"
 ANNOUNCED_REASON: Final = "announced"
 
+# Facts that an event can carry. Guards and `ends` of the table use them.
 FACTS: Final = frozenset(
     {
         *("slot_free", "unheld", "broke_off", "overdue"),
@@ -142,12 +145,11 @@ FACTS: Final = frozenset(
         *("rounds_out", "rounds_spent", "budget_spent", "usage_limit"),
     }
 )
-"""Facts that an event can carry; the table's guards and `ends` ask for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionRow:
-    """One row of the table; see the module for the meaning of each column."""
+    """One row of the table; see the docstring of the module for its columns."""
 
     number: int
     phase: str
@@ -164,7 +166,7 @@ class TransitionRow:
 
     @property
     def phases(self) -> frozenset[Phase]:
-        """The phases in which the row may be taken."""
+        """The phases in which the row applies."""
         phases = GROUPS[self.phase] if self.phase in GROUPS else frozenset({Phase(self.phase)})
         return phases - ({Phase(self.excepted)} if self.excepted else set())
 

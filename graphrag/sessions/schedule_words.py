@@ -1,12 +1,11 @@
-"""Says a schedule in words of both languages: the presets as sentences, anything else
-as its expression.
-"""
+"""Describes schedules in both languages: common ones in words, others by their cron expression."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -19,7 +18,7 @@ _NUMBER = re.compile(r"\d{1,2}")
 
 
 def in_words(schedule: Schedule, language: Language, event: str | None = None) -> str:
-    """Return when a schedule runs, without its time zone, and what event starts it beside that."""
+    """Returns a description of a schedule, without its time zone. `event`: also starts the runs."""
     if event is not None:
         on_event = text("schedule_on_event", language, event=event)
         is_timed = schedule.dates or schedule.cron is not None
@@ -34,17 +33,12 @@ def in_words(schedule: Schedule, language: Language, event: str | None = None) -
 
 
 def next_times(schedule: Schedule, now: int, count: int = NEXT_SHOWN) -> list[int]:
-    """Return the first occurrences after an instant. Units: milliseconds since 1970."""
-    found: list[int] = []
-    for at in schedule.after(now):
-        if len(found) == count:
-            break
-        found.append(at)
-    return found
+    """Returns the next occurrences after an instant. Units: milliseconds since 1970."""
+    return list(islice(schedule.after(now), count))
 
 
 def day_and_time(at: int, zone: ZoneInfo, language: Language) -> str:
-    """Return an instant on a zone's clock, as in “Mon 23 Nov 02:00”."""
+    """Returns an instant in local time, as “Mon 23 Nov 02:00”."""
     local = datetime.fromtimestamp(at / 1000, zone)
     day = text(f"weekday_short_{local.isoweekday() % 7}", language)
     return f"{day} {local.day} {text(f'month_short_{local.month}', language)} {local:%H:%M}"
@@ -86,13 +80,13 @@ def _preset(cron: str, language: Language) -> str | None:
 
 
 def _weekdays(parts: Sequence[str]) -> list[int] | None:
-    """Return days of the week by number, Sunday 0; None where a part is no single day."""
-    found: set[int] = set()
+    """Returns the numbers of days of the week (Sunday: 0); None if a part is not a single day."""
+    days: set[int] = set()
     for part in parts:
         if part in _DAYS:
-            found.add(_DAYS.index(part))
+            days.add(_DAYS.index(part))
         elif part.isdigit() and int(part) <= 7:
-            found.add(int(part) % 7)
+            days.add(int(part) % 7)
         else:
             return None
-    return sorted(found, key=lambda number: number or 7)
+    return sorted(days, key=lambda number: number or 7)

@@ -1,10 +1,11 @@
-"""When an automation runs: a cron expression or a list of instants, in a time zone; pure,
-reads no clock.
+"""Schedules of automations: a cron expression or a list of instants, in a time zone.
 
-Clocks that change: a fixed hour that does not exist runs once, at the first minute after the
-gap; one that comes twice runs the first time; `*` and `*/n` in minutes or hours follow real
-time. An occurrence is its instant, in milliseconds since 1970 (UTC). Source of the rules:
-Debian's cron, through `cronsim`.
+Pure functions; the caller passes the time.
+
+When clocks change: a fixed time that does not exist runs once, at the first minute after the gap; a
+time that exists twice runs the first time; `*` and `*/n` in minutes or hours follow elapsed time.
+Occurrences are in milliseconds since 1970 (UTC). Source of these rules: Debian's cron, implemented
+by `cronsim`.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from graphrag.i18n import LocalizedError
 
 MAX_CRON_CHARS: Final = 100
 MAX_DATES: Final = 50
+# Maximum number of missed occurrences that are counted. Counting more would take over 50 ms.
 MAX_COUNTED: Final = 1_000
-"""Missed occurrences are counted up to this many: a walk over more would take longer than 50 ms."""
 MAX_CAUGHT_UP: Final = 10
-_GAPS_LOOKED_AT: Final = 400
+# Number of next occurrences that are compared to find the shortest distance.
+_DISTANCES_CHECKED: Final = 400
 _LATEST_MS: Final = int(datetime(9000, 1, 1, tzinfo=UTC).timestamp() * 1000)
 
 Missed = Literal["last", "skip", "all"]
@@ -35,61 +37,62 @@ Fault = Literal["form", "seconds", "words", "never", "too_many", "past", "zone",
 
 
 class ScheduleError(LocalizedError):
-    """A schedule is not one.
+    """Raised for an invalid schedule.
 
     Args:
-        field: which part is wrong: cron, dates or timezone.
-        value: what was given, cut.
-        near: names that may have been meant.
-        least_s: seconds that runs must be apart.
+        field: the invalid part: cron, dates or timezone.
+        value: the invalid value, shortened.
+        near: similar valid names.
+        least_s: minimum distance of runs, in seconds.
     """
 
     def __init__(
         self, *, field: str, reason: Fault, value: str, near: Sequence[str] = (), least_s: int = 0
     ) -> None:
-        self.field, self.reason, self.value, self.near = field, reason, value, tuple(near)
+        self.field = field
+        self.reason = reason
+        self.value = value
+        self.near = tuple(near)
         self.least_s = least_s
         self.code = f"schedule_wrong_{'dates' if (field, reason) == ('dates', 'form') else reason}"
-        meant = f" ({', '.join(self.near)}?)" if self.near else ""
-        super().__init__(value=value, near=meant, most=MAX_DATES, least=least_s)
+        suggestions = f" ({', '.join(self.near)}?)" if self.near else ""
+        super().__init__(value=value, near=suggestions, most=MAX_DATES, least=least_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule that was checked; neither `cron` nor `dates`: it runs when a person starts it."""
+    """A valid schedule. Without `cron` and `dates`, runs are only started by people."""
 
     zone: ZoneInfo
     cron: str | None = None
     dates: tuple[int, ...] = ()
 
     def after(self, instant: int) -> Iterator[int]:
-        """Yield the occurrences later than an instant, soonest first; a cron expression has
-        no last one.
-        """
+        """Yields the occurrences after an instant, in order. Endless for a cron expression."""
         if self.cron is None:
             yield from self.dates[bisect_right(self.dates, instant) :]
             return
         if not 0 <= instant < _LATEST_MS:
             return
         last = instant
-        # Without its zone a wall clock that is set back would be read as the first of the two
-        # hours: what lies before the instant is passed over.
-        for found in CronSim(self.cron, datetime.fromtimestamp(instant / 1000, self.zone)):
-            at = round(found.timestamp() * 1000)
+        # When the clock is set back, an hour exists twice: CronSim starts in the first of the two,
+        # so occurrences before the instant are skipped.
+        for occurrence in CronSim(self.cron, datetime.fromtimestamp(instant / 1000, self.zone)):
+            at = round(occurrence.timestamp() * 1000)
             if at > last:
                 last = at
                 yield at
 
     def next(self, instant: int) -> int | None:
-        """Return the first occurrence later than an instant, None: there is none."""
+        """Returns the first occurrence after an instant, or None."""
         return next(self.after(instant), None)
 
     def latest(self, first: int, now: int) -> int | None:
-        """Return the last occurrence from `first` to `now`, both included."""
+        """Returns the last occurrence from `first` to `now`, both included, or None."""
         low = first - 1
         high = now
-        found = self.next(low)
-        if found is None or found > now:
+        occurrence = self.next(low)
+        if occurrence is None or occurrence > now:
             return None
         while low < high:
             middle = (low + high) // 2
@@ -97,24 +100,24 @@ class Schedule:
             if at is None or at > now:
                 high = middle
             else:
-                found = at
+                occurrence = at
                 low = at
-        return found
+        return occurrence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """What of a schedule is to be run now, and what is not any more."""
+    """The occurrences of a schedule to run now, and the number of those that are skipped."""
 
     run: tuple[int, ...]
     """Occurrences to run, oldest first."""
     dropped: int
-    """Occurrences that were missed and will not run, counted up to `MAX_COUNTED`."""
+    """Number of missed occurrences that will not run, at most `MAX_COUNTED`."""
     next: int | None
 
 
 def schedule(*, cron: str | None, dates: Sequence[int] = (), timezone: str = "UTC") -> Schedule:
-    """Return a checked schedule. Raises: ScheduleError."""
+    """Returns a validated schedule. Raises: ScheduleError."""
     zone = zone_of(timezone)
     if cron is not None and dates:
         raise ScheduleError(field="cron", reason="both", value=cron[:MAX_CRON_CHARS])
@@ -127,27 +130,26 @@ def schedule(*, cron: str | None, dates: Sequence[int] = (), timezone: str = "UT
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """Return a time zone by its IANA name. Raises: ScheduleError, with names that are near."""
+    """Returns a time zone by its IANA name. Raises: ScheduleError with similar names."""
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:  # not found, not a name, a folder
+    except (KeyError, ValueError, OSError) as error:  # unknown, malformed, or a folder
         near = get_close_matches(name[:60], available_timezones(), 3, 0.6)
         raise ScheduleError(field="timezone", reason="zone", value=name[:60], near=near) from error
 
 
 def shortest_distance_s(when: Schedule, now: int) -> int | None:
-    """Return the shortest time between two of the next occurrences, None: there are
-    less than two.
+    """Returns the shortest time between two of the next occurrences, None if there are not two.
+
+    Units: seconds.
     """
-    gaps = [two - one for one, two in pairwise(islice(when.after(now), _GAPS_LOOKED_AT))]
+    gaps = [two - one for one, two in pairwise(islice(when.after(now), _DISTANCES_CHECKED))]
     return min(gaps) // 1000 if gaps else None
 
 
 def check_distance(when: Schedule, now: int, least_s: int) -> None:
-    """Refuses a schedule that runs more often than every `least_s` seconds, or whose dates
-    are all past.
-
-    Raises: ScheduleError.
+    """Raises: ScheduleError if a schedule runs more often than every `least_s` seconds, or all its
+    dates are past.
     """
     if when.dates and when.next(now) is None:
         raise ScheduleError(field="dates", reason="past", value=str(len(when.dates)))
@@ -160,7 +162,7 @@ def check_distance(when: Schedule, now: int, least_s: int) -> None:
 def due(
     when: Schedule, next_time: int, now: int, *, missed: Missed, catch_up_s: int, grace_s: int
 ) -> Due:
-    """Decide what to run when `next_time`, the occurrence that was awaited, has come.
+    """Returns the occurrences to run now. `next_time`: the occurrence that was expected next.
 
     An occurrence within `grace_s` before `now` is on time. Older ones were missed: `last` runs the
     latest of them if it is younger than `catch_up_s`, `skip` none, `all` the latest ten.
@@ -186,12 +188,12 @@ def _until(when: Schedule, first: int, now: int) -> Iterator[int]:
         yield at
 
 
-def _latest(when: Schedule, first: int, now: int, most: int) -> tuple[int, ...]:
-    found: list[int] = []
-    while len(found) < most and (at := when.latest(first, now)) is not None:
-        found.append(at)
+def _latest(when: Schedule, first: int, now: int, limit: int) -> tuple[int, ...]:
+    occurrences: list[int] = []
+    while len(occurrences) < limit and (at := when.latest(first, now)) is not None:
+        occurrences.append(at)
         now = at - 1
-    return tuple(reversed(found))
+    return tuple(reversed(occurrences))
 
 
 def _cron(text: str) -> str:
@@ -209,7 +211,7 @@ def _cron(text: str) -> str:
     except StopIteration:
         raise ScheduleError(field="cron", reason="never", value=shown) from None
     except CronSimError as error:
-        # The package knows that no month is long enough, and calls it a bad day.
+        # CronSim reports a day that no month has as a malformed day.
         never = "day-of-month" in str(error) and all(c.isdigit() or c in " */,-" for c in cron)
         raise ScheduleError(
             field="cron", reason="never" if never else "form", value=shown
