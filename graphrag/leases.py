@@ -1,11 +1,11 @@
-"""Leases: while a process renews its lease on a key, no other process takes that key.
+"""Leases: while a process renews its lease on a key, no other process can acquire it.
 
-A lease is a record that names its owner and when it ends. Another process takes it over once it has
-lapsed, or at once when the owner was a process of this machine that has ended.
+A lease is a record with its owner and the time at which it expires. Another process may take it
+over after that time, or immediately if the owner was a process of the same machine that has ended.
 
-A process number means something only where it was given: two containers may share a host name, and
-each has a process 1. So the name of an owner begins with the host, the start of its kernel and the
-namespace of its process numbers.
+A process id is only unique within its namespace: two containers may have the same host name, and
+each has a process 1. So the name of an owner begins with the host name, the boot id of the kernel
+and the namespace of its process ids.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from datasources.errors import RecordConflict, SourceError
 log = logging.getLogger(__name__)
 
 KIND = "lease"
-HELD_MS = 15_000
-_TRIES = 5
+HELD_MS = 15_000  # Duration of a lease after each renewal.
+_TRIES = 5  # Number of attempts to write while other writes change the record.
 
 _owners_of_this_process: set[str] = set()
 
 
 def now_ms() -> int:
-    """Return the time. Units: milliseconds since 1970."""
+    """Returns the current time. Units: milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 class Lease:
-    """One process's lease on one key; two leases of one process on a key are two, too.
+    """A lease on one key. At most one lease on a key is held, also among those of one process.
 
-    `facts` are stored beside the owner. `refused` makes the error that is raised where the lease is
-    another's. Units: `held_ms` in milliseconds.
+    `facts` are stored with the owner. `refused` creates the error that is raised if the key is
+    leased by another owner. Units: `held_ms`, the duration after each renewal, in milliseconds.
     """
 
     def __init__(
@@ -69,41 +69,43 @@ class Lease:
 
     @property
     def holder(self) -> str:
-        """What tells this lease from every other, of this process and key too."""
+        """The unique id of this lease."""
         return str(self._data["hold"])
 
     @property
     def has_lapsed(self) -> bool:
-        """Whether another process may have it, by this process's clock, or does have it."""
+        """Whether the lease is lost, or has expired by the clock of this process."""
         return self._clock() >= self._until
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to renew."""
+        """Whether the lease should be renewed."""
         return self._clock() >= self._until - self._held_ms * 2 // 3
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """The record as it was last read or written; another process may have added fields."""
+        """The data of the record when it was last read or written, with fields that other processes
+        added.
+        """
         return self._data
 
     async def hold(self) -> None:
-        """Take the lease, or hold it for longer: for its whole time from now on.
+        """Acquires or renews the lease, for its whole duration from now on.
 
-        Raises: what `refused` makes, RecordConflict, SourceError.
+        Raises: the error of `refused`, RecordConflict, SourceError.
         """
         for attempt in range(1, _TRIES + 1):
             until = self._clock() + self._held_ms
-            held = replace(self.fence(), data={**self._data, "expiresTime": until})
+            renewal = replace(self.fence(), data={**self._data, "expiresTime": until})
             try:
-                [stored] = await self._records.write([held])
-            except (
-                RecordConflict
-            ):  # another's, or a guarded write was faster, or our own had no answer
-                found = await self._records.get(KIND, self._key)
-                if not self._is_own(found) and not self._may_take(found):
+                [stored] = await self._records.write([renewal])
+            except RecordConflict:
+                # Another owner has it, a fenced write was first, or the answer to an earlier
+                # write of this lease was lost.
+                current = await self._records.get(KIND, self._key)
+                if not self._is_own(current) and not self._may_take(current):
                     raise self.refused() from None
-                self._version = found.version if found else None
+                self._version = current.version if current else None
                 if attempt == _TRIES:
                     raise
             else:
@@ -111,65 +113,63 @@ class Lease:
                 self._until = until
                 return
 
-    def _may_take(self, found: Record | None) -> bool:
-        if "expiresTime" in self._data:  # it was held, and is lost
+    def _may_take(self, stored: Record | None) -> bool:
+        if "expiresTime" in self._data:  # it was held before, so it is lost
             return False
-        if found is None:
+        if stored is None:
             return True
-        # One of this owner that is still there could not be given back: nothing works under it.
-        return found.data.get("owner") == self._owner or is_free(
-            found.data, self._owner, self._clock()
+        # A stored lease of the same owner could not be released earlier; it is no longer in use.
+        return stored.data.get("owner") == self._owner or is_free(
+            stored.data, self._owner, self._clock()
         )
 
     async def read(self) -> None:
-        """Read the record again: its version, and what others noted on it.
+        """Reads the record again: its version, and fields that other processes added.
 
-        Raises: what `refused` makes, SourceError.
+        Raises: the error of `refused`, SourceError.
         """
         if not self._is_own(await self._records.get(KIND, self._key)):
             raise self.refused()
 
-    def _is_own(self, found: Record | None) -> bool:
-        """Take in the record as it was read; say whether it is still this lease's."""
-        if found is None or found.data.get("hold") != self._data["hold"]:
+    def _is_own(self, stored: Record | None) -> bool:
+        """Returns whether the record belongs to this lease, and stores its data and version."""
+        if stored is None or stored.data.get("hold") != self._data["hold"]:
             self._version, self._until = None, 0
             return False
-        self._data = dict(found.data)
-        self._version = found.version
+        self._data = dict(stored.data)
+        self._version = stored.version
         return True
 
     def fence(self) -> RecordWrite:
-        """Return a write that lets its transaction through only while the lease is held,
-        by any clock.
+        """Returns a write that fails its transaction unless the lease is held, whatever the clocks.
 
-        The record has another version after it: `read` before the next one.
+        It changes the version of the record, so call `read` before the next one.
         """
         return RecordWrite(
             kind=KIND, key=self._key, data=self._data, expected_version=self._version
         )
 
     async def write(self, *writes: RecordWrite) -> list[Record | None]:
-        """Carry out writes if the lease is still held, all in one transaction; return
-        what they stored.
+        """Performs writes in one transaction if the lease is held. Returns the stored records.
 
-        Raises: what `refused` makes, RecordConflict, SourceError.
+        Raises: the error of `refused`, RecordConflict, SourceError.
         """
-        left = _TRIES
+        tries_left = _TRIES
         while self._version is not None:
             try:
-                own, *stored = await self._records.write([self.fence(), *writes])
+                lease_record, *stored = await self._records.write([self.fence(), *writes])
             except RecordConflict as exc:
-                left -= 1
-                if exc.kind != KIND or not left:
+                tries_left -= 1
+                if exc.kind != KIND or not tries_left:
                     raise
-                await self.read()  # renewed, given back or taken over meanwhile
+                await self.read()  # renewed, released or taken over concurrently
             else:
-                self._is_own(own)
+                self._is_own(lease_record)
                 return stored
         raise self.refused()
 
     async def give_back(self) -> None:
-        """End the lease, if it is still held; where the store does not answer it ends by itself."""
+        """Releases the lease if it is held. If the store does not answer, the lease expires."""
         try:
             for _ in range(_TRIES):
                 if self._version is None:
@@ -185,7 +185,7 @@ class Lease:
 
 
 def is_free(data: Mapping[str, Any], mine: str, now: int) -> bool:
-    """Say whether a stored lease may be taken over by the owner `mine`."""
+    """Returns whether the owner `mine` may take over a stored lease."""
     until = data.get("expiresTime")
     if not isinstance(until, int) or until <= now:
         return True
@@ -193,9 +193,7 @@ def is_free(data: Mapping[str, Any], mine: str, now: int) -> bool:
 
 
 def new_owner() -> str:
-    """Return a name for this process: its namespace of process numbers, its
-    number, random characters.
-    """
+    """Returns a new owner name: the namespace and id of this process, and a random part."""
     owner = f"{_namespace()}/{os.getpid()}/{secrets.token_hex(6)}"
     _owners_of_this_process.add(owner)
     return owner
@@ -203,18 +201,16 @@ def new_owner() -> str:
 
 @cache
 def _namespace() -> str:
-    """Return what is the same for the processes whose numbers this one can look up."""
+    """Returns a name that is equal for all processes whose ids are visible to this one."""
     boot = namespace = ""
-    with suppress(OSError):  # only Linux has them
+    with suppress(OSError):  # these files exist on Linux only
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = str(Path("/proc/self/ns/pid").stat().st_ino)
     return ":".join(part for part in (socket.gethostname(), boot, namespace) if part)
 
 
 def is_local_process_dead(owner: str, mine: str) -> bool:
-    """Say whether the owner was a process of this machine that has ended; False where
-    that is unknown.
-    """
+    """Returns whether the owner was a process of this machine that has ended; False if unknown."""
     host, _, rest = owner.partition("/")
     number = rest.partition("/")[0]
     if (
@@ -223,7 +219,7 @@ def is_local_process_dead(owner: str, mine: str) -> bool:
         or len(number) > 9
     ):
         return False
-    if int(number) == os.getpid():  # numbers are given again: in a container always the same
+    if int(number) == os.getpid():  # process ids are reused, in a container after each start
         return owner not in _owners_of_this_process
     try:
         os.kill(int(number), 0)

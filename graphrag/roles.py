@@ -1,4 +1,4 @@
-"""The people who ask and decide: who somebody is, and what a workspace lets whom decide."""
+"""Persons, their roles, and the policy of a workspace that determines who may decide proposals."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Literal, Self
 
 from tools.base import Role
 
+# The setting for who may decide a proposal: also the asker, only reviewers, or only reviewers other
+# than the asker.
 Deciders = Literal["asker", "reviewer", "four-eyes"]
-"""Who decides, as it is configured: also the asker, only reviewers, or a reviewer who
-did not ask.
-"""
 
+# From the fewest to the most permissions. Each role includes those before it.
 ROLE_ORDER: tuple[Role, ...] = ("viewer", "editor", "reviewer", "admin")
-"""From least to most: each may do what those before it may."""
 
+# Prefix of the user ids of callers on the telephone, who are not authenticated.
 CALLER = "caller:"
-"""Begins the user id of who is on the telephone: nobody has identified them."""
 
 
+# The channel through which a person uses the service.
 Channel = Literal[
     "api", "page", "websocket", "cli", "mcp", "ag-ui", "openai", "voice", "automation"
 ]
-"""The way by which somebody reaches the service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientInfo:
-    """The program that somebody acts through, as it names itself, and the id of the key or token it
-    signed in with. Nobody has checked the name.
+    """The program that a person uses, and the id of the key or token that it signed in with.
+
+    `name` and `version` are sent by the program and not verified.
     """
 
     channel: Channel
@@ -48,10 +48,10 @@ class ClientInfo:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody as their token, or the local command line, makes them known.
+    """A person, as identified by their token or the local command line.
 
-    `client`: the program they act through, `name`: what they are called; who they are
-    depends on neither.
+    `client`: the program that they use; `name`: their display name. Both are ignored when persons
+    are compared.
     """
 
     user_id: str
@@ -66,10 +66,10 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Who decides in a workspace.
+    """Determines who may decide proposals in a workspace.
 
-    `asker_decides`: an editor decides what was proposed to them in their own threads.
-    `four_eyes`: nobody decides what they asked for themselves, whatever their role.
+    `asker_decides`: editors may decide the proposals of their own threads. `four_eyes`: nobody may
+    decide their own proposals, whatever their role.
     """
 
     asker_decides: bool = True
@@ -77,11 +77,11 @@ class Policy:
 
     @classmethod
     def of(cls, deciders: Deciders) -> Self:
-        """Return the policy that a setting names."""
+        """Returns the policy of a setting."""
         return cls(asker_decides=deciders == "asker", four_eyes=deciders == "four-eyes")
 
     def objection(self, by: Person, asker: str) -> str | None:
-        """Return the message code of what forbids a person to decide, or None."""
+        """Returns the message code of the rule that forbids a person to decide, or None."""
         if by.user_id.startswith(CALLER):
             return "callers_decide_nothing"
         if not by.at_least("editor"):

@@ -1,4 +1,4 @@
-"""Reads records of the store, whatever else cannot be read, and writes them over what was read."""
+"""Reads records, skipping unreadable ones, and writes them only over the version that was read."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from datasources.errors import BadDocument, RecordConflict
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_TRIES: Final = 8
-_PAGE: Final = 50  # records read at once
+_TRIES: Final = 8  # Number of attempts to write while other writes change the record.
+_PAGE: Final = 50  # Number of records per query.
 
 
 def readable(
     records: Iterable[Record], read: Callable[[Record], T], *also: type[Exception]
 ) -> list[T]:
-    """Return what `read` makes of each record; without those for which it raises
-    BadDocument, or `also`.
+    """Returns the results of `read` for all records. Skips records for which it raises BadDocument
+    or one of `also`.
     """
-    found: list[T] = []
+    results: list[T] = []
     for record in records:
         try:
-            found.append(read(record))
+            results.append(read(record))
         except (BadDocument, *also) as exc:
             fault = exc.field if isinstance(exc, BadDocument) else type(exc).__name__
             log.warning(
                 "record_unreadable", extra={"kind": record.kind, "key": record.key, "error": fault}
             )
-    return found
+    return results
 
 
 def given(**fields: str | int | bool | None) -> dict[str, str | int | bool]:
-    """Return the fields that have a value: what records are asked for by."""
+    """Returns the fields that have a value, as the filter of a query."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def check_version(record: Record, newest: int) -> None:
-    """Raise BadDocument for a record of a newer program."""
-    found = record.data.get("schemaVersion", 0)
-    if isinstance(found, int) and found > newest:
-        reason = f"{found} is of a newer program"
+    """Raises: BadDocument for a record that a newer version of the program stored."""
+    version = record.data.get("schemaVersion", 0)
+    if isinstance(version, int) and version > newest:
+        reason = f"{version} is of a newer program"
         raise BadDocument(
             collection=record.kind, key=record.key, field="schemaVersion", reason=reason
         )
 
 
 async def put_over(records: RecordStore, record: Record, version: str | None) -> Record | None:
-    """Store a record over the version that was read (None: there was none); None: it
-    was changed since.
+    """Stores a record over the version that was read; None if there was no record. Returns None if
+    the record was changed since.
     """
     try:
         return await records.put(record, expected_version=version)
@@ -67,28 +67,30 @@ async def change_record(
     *,
     tries: int = _TRIES,
 ) -> Record | None:
-    """Store what `change` makes of a record's data, again where it was changed meanwhile.
+    """Stores the data that `change` returns for a record. Tries again if the record was changed
+    concurrently.
 
-    `change` is given None where there is no record, and returns None to leave all as it is.
-    Returns the record as it is stored then. Raises: what `change` raises, RecordConflict
-    after `tries`, SourceError.
+    `change` is called with None if there is no record. It returns None to leave the record
+    unchanged. Returns the stored record. Raises: the errors of `change`, RecordConflict after
+    `tries`, SourceError.
     """
-    found: Record | None = None
+    current: Record | None = None
     for _ in range(tries):
-        found = await records.get(kind, key)
-        data = change(found)
+        current = await records.get(kind, key)
+        data = change(current)
         if data is None:
-            return found
-        version = found.version if found else None
+            return current
+        version = current.version if current else None
         stored = await put_over(records, Record(kind=kind, key=key, data=data), version)
         if stored is not None:
             return stored
-    raise RecordConflict(kind=kind, key=key, expected=found.version if found else None)
+    raise RecordConflict(kind=kind, key=key, expected=current.version if current else None)
 
 
 async def newest_first(records: RecordStore, kind: str, time_field: str) -> AsyncGenerator[Record]:
-    """Yields all records of a kind, the latest first; of those of one millisecond all are
-    in one page.
+    """Yields all records of a kind, the latest first.
+
+    `time_field` must contain integers; several records may have the same time.
     """
     last = None
     seen = set[str]()
@@ -108,7 +110,7 @@ async def newest_first(records: RecordStore, kind: str, time_field: str) -> Asyn
 
 
 async def delete_record(records: RecordStore, record: Record) -> bool:
-    """Delete a record as it was read; False: it was changed since."""
+    """Deletes the version of a record that was read. Returns False if it was changed since."""
     try:
         await records.delete(record.kind, record.key, expected_version=record.version or "")
     except RecordConflict:

@@ -1,12 +1,11 @@
-"""Runs work of many milliseconds outside the event loop: in few threads, for a bounded
-number of callers.
+"""Runs slow work in a few threads outside the event loop, for a bounded number of callers.
 
-`collect_only_young` keeps Python from stopping all threads while a great deal is made, `free` while
-a great deal is freed; `repeat` and `end_tasks` are for what runs in the event loop itself.
+`collect_only_young` and `free` prevent long pauses of all threads: when many objects are created,
+and when many are freed. `repeat` and `end_tasks` manage tasks of the event loop.
 
-Python computes in one thread at a time, and the event loop takes turns with these threads every few
-milliseconds. One call into C that keeps the interpreter for longer (parsing many megabytes of JSON)
-still stops the loop: cut such work into pieces, or give it a process.
+Python runs one thread at a time and switches between the event loop and these threads every few
+milliseconds. A single call into C that holds the interpreter lock for longer (parsing many
+megabytes of JSON) still blocks the event loop: divide such work, or run it in another process.
 """
 
 from __future__ import annotations
@@ -32,16 +31,15 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 THREADS = 2
-WAITING = 32
-"""At most so many callers wait for a thread; the next one is refused."""
-OF_ONE = 24  # of the threads and places to wait, those that one person may have
+WAITING = 32  # Maximum number of callers that wait for a thread. Further ones are refused.
+OF_ONE = 24  # Maximum number of running and waiting calls of one person.
+# The person whose request is answered; empty for work of the program itself.
 person_id: ContextVar[str] = ContextVar("person_id", default="")
-"""The person whose request is being answered; empty for work of the program itself."""
 RETRY_AFTER_S = 2
 
 
 class WorkersBusy(Exception):
-    """`waiting` callers wait already. Units: `retry_after_s` in seconds."""
+    """Raised when `waiting` callers already wait. Units: `retry_after_s` in seconds."""
 
     def __init__(self, *, waiting: int, retry_after_s: int = RETRY_AFTER_S) -> None:
         self.waiting = waiting
@@ -50,8 +48,9 @@ class WorkersBusy(Exception):
 
 
 class Workers:
-    """A pool of `threads` for which at most `waiting` callers wait, `of_one` of them
-    of one person.
+    """A pool of `threads` threads, for which at most `waiting` callers wait.
+
+    `of_one`: the maximum number of running and waiting calls of one person.
     """
 
     def __init__(
@@ -65,10 +64,10 @@ class Workers:
         self._lock = threading.Lock()
 
     async def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `fn` returns. Raises: WorkersBusy, and what `fn` raises.
+        """Returns the result of `fn`. Raises: WorkersBusy, and the errors of `fn`.
 
-        A caller that is cancelled while it waits leaves the queue. Work that has begun goes on to
-        its end and holds its thread until then.
+        A caller that is cancelled while it waits is removed from the queue. Work that has begun is
+        completed and keeps its thread until then.
         """
         person = person_id.get()
         with self._lock:
@@ -92,16 +91,16 @@ _shared = Workers()
 
 
 async def run_limited(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `fn` in a thread of the process's one pool, as `Workers.run` does."""
+    """Runs `fn` in the shared pool of the process; see `Workers.run`."""
     return await _shared.run(fn, *args, **kwargs)
 
 
 async def end_tasks(*tasks: asyncio.Task[Any] | None) -> None:
-    """Cancel tasks, where they were begun, and wait until each has ended in whatever way."""
-    begun = [task for task in tasks if task is not None]
-    for task in begun:
+    """Cancels tasks and waits until all have ended. Ignores their results and errors, and None."""
+    started = [task for task in tasks if task is not None]
+    for task in started:
         task.cancel()
-    await asyncio.gather(*begun, return_exceptions=True)
+    await asyncio.gather(*started, return_exceptions=True)
 
 
 async def repeat(
@@ -112,9 +111,9 @@ async def repeat(
     *,
     waits_first: bool = False,
 ) -> None:
-    """Work again and again, `every_s` after the last time, until cancelled.
+    """Calls `work` repeatedly until cancelled, with a pause of `every_s` after each call.
 
-    An exception is logged as the event `failed`: the next time may succeed.
+    Exceptions are logged as the event `failed`. With `waits_first`, begins with a pause.
     """
     if waits_first:
         await asyncio.sleep(every_s)
@@ -127,20 +126,17 @@ async def repeat(
 
 
 def collect_only_young() -> None:
-    """Let Python look for cycles among the objects of the last moments alone; `gc.collect`
-    looks at all.
+    """Restricts automatic garbage collection to young objects, and excludes those that exist now.
 
-    A look at all that lives stops every thread: for 100 ms in a small program, for seconds where a
-    hundred thousand nodes are being read.
+    A collection of all objects stops every thread: for 100 ms in a small program, for seconds while
+    a hundred thousand nodes are read. `gc.collect` still collects all generations.
     """
     gc.freeze()
     gc.set_threshold(10_000, 5, 1_000_000_000)
 
 
 def resident() -> int:
-    """Returns the bytes of the process's memory, without files that are mapped; 0 where
-    /proc is missing.
-    """
+    """Returns the memory of the process in bytes, without mapped files; 0 if /proc is missing."""
     try:
         pages = Path("/proc/self/statm").read_text().split()
     except OSError:
@@ -150,38 +146,36 @@ def resident() -> int:
 
 @dataclass(frozen=True, slots=True)
 class CollectionLimits:
-    """When a process looks for cycles among all its objects.
+    """Determines when a process collects the garbage of all generations.
 
-    Units: `every_s`, `check_s` and `latest_s` in seconds; the others in blocks of memory that
-    Python has given out, of about 100 bytes each.
+    Units: `every_s`, `check_s` and `latest_s` in seconds; `growth` and `passing` in allocated
+    blocks of memory, of about 100 bytes each.
     """
 
     every_s: float = 3600.0
     check_s: float = 5.0
     growth: int = 1_000_000
-    """By so many blocks a process may grow before it looks. The resident set would not do:
-    garbage leaves holes that the system does not get back, so each collection would wait for
-    more garbage than the last one."""
+    """Growth after which a collection is due. Blocks are counted because the resident set does not
+    shrink after a collection, so each collection would wait for more garbage than the last one."""
     passing: int = 100_000
-    """A process with so many blocks more than at the least of its last checks works on a
-    whole graph."""
+    """If the number of blocks is this much above the minimum of the last checks, the process is
+    considered to work on a whole graph, and the collection waits."""
     checks_compared: int = 60
     latest_s: float = 60.0
-    """A process that has grown and never comes to rest looks after this time nevertheless:
-    garbage, too, is blocks that are given out."""
+    """Maximum time that a due collection waits. Garbage counts as allocated blocks, too."""
 
 
 async def collect_all_rarely(
     limits: CollectionLimits = CollectionLimits(),
     given_out: Callable[[], int] = sys.getallocatedblocks,
 ) -> None:
-    """Collects garbage of all ages each hour, and sooner when the process has grown; until
-    cancelled. `given_out` returns the blocks of memory in use.
+    """Collects the garbage of all generations every hour, and earlier if the process has grown.
+    Runs until cancelled. `given_out` returns the number of allocated blocks.
 
-    A collection stops every thread for about .4 s a million objects, so it waits while a whole
-    graph is worked on, but never for longer than `latest_s`.
+    A collection stops every thread for about 0.4 s per million objects. So it waits while the
+    process works on a whole graph, at most `latest_s`.
     """
-    held = given_out()
+    blocks_after_last = given_out()
     since = time.monotonic()
     due_since: float | None = None
     blocks = deque[int](maxlen=limits.checks_compared)
@@ -189,41 +183,41 @@ async def collect_all_rarely(
         await asyncio.sleep(limits.check_s)
         now = time.monotonic()
         blocks.append(given_out())
-        has_grown = blocks[-1] - held > limits.growth
+        has_grown = blocks[-1] - blocks_after_last > limits.growth
         if due_since is None and (has_grown or now - since > limits.every_s):
             due_since = now
         is_at_rest = blocks[-1] - min(blocks) < limits.passing
         if due_since is not None and (is_at_rest or now - due_since > limits.latest_s):
             gc.collect()
-            held = given_out()
+            blocks_after_last = given_out()
             blocks.clear()
             since = now
             due_since = None
 
 
-MANY = 1_000
-_left: queue.SimpleQueue[list[Any]] = queue.SimpleQueue()
+MANY = 1_000  # Minimum number of objects to free in a thread.
+_unused: queue.SimpleQueue[list[Any]] = queue.SimpleQueue()
 _is_freeing = False
 
 
 def free(objects: list[Any]) -> None:
-    """Free what is in a list that nobody else uses, one by one in a thread.
+    """Frees the objects of a list, which must not be used elsewhere, one by one in a thread.
 
-    A hundred thousand documents that go at once would keep the interpreter for a second. May be
-    called anywhere, also while an object is finalized: no lock is taken.
+    Freeing a hundred thousand documents at once would block all threads for a second. Takes no
+    lock, so it may be called anywhere, also in finalizers.
     """
     global _is_freeing
     if len(objects) < MANY:
         return
-    _left.put(objects)
+    _unused.put(objects)
     if not _is_freeing:
         _is_freeing = True
-        with suppress(RuntimeError):  # the program ends: all is freed then
+        with suppress(RuntimeError):  # the program is exiting, which frees the objects
             threading.Thread(target=_free_all, name="free", daemon=True).start()
 
 
 def _free_all() -> None:
     while True:
-        objects = _left.get()
+        objects = _unused.get()
         while objects:
             objects.pop()

@@ -1,8 +1,8 @@
-"""The texts that people read: one catalogue a language, `languages/*/texts.json`.
+"""The texts for people: one catalogue for each language, `languages/*/texts.json`.
 
 A catalogue has three parts: `page` (read by the browser), `service` (read by the server and the
-command line) and `both`. Facts stand in braces. A text with a plural has a form for each kind of
-number, chosen by the fact `n`. A text under the name of an exception class says what that error is.
+command line) and `both`. Facts are in braces. A text with a plural has two forms, selected by the
+fact `n`. The message of an error is stored under its code, by default the name of its class.
 
 Decision: catalogues are JSON, because the server, the command line and the page read the same
 files, and a translator needs to know neither Python nor JavaScript.
@@ -36,41 +36,40 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 def text(key: str, language: Language, /, **facts: Any) -> str:
-    """Return a text with its facts filled in.
+    """Returns a text with its facts filled in.
 
-    Raises: KeyError for a text that is not in the catalogue, or a fact that is not given.
+    Raises: KeyError if the text or one of its facts is missing.
     """
-    found = catalogue(language)[key]
-    if not isinstance(found, str):
-        found = found["one" if facts["n"] in _singular(language) else "other"]
-    return _PLACE.sub(lambda place: _written(facts[place[1]]), found)
+    template = catalogue(language)[key]
+    if not isinstance(template, str):
+        template = template["one" if facts["n"] in _singular(language) else "other"]
+    return _PLACE.sub(lambda place: _written(facts[place[1]]), template)
 
 
 def page_texts(language: Language) -> dict[str, Text]:
-    """Return the part of a catalogue that the page reads."""
+    """Returns the texts that the page uses, by key."""
     parts = _parts(language)
     return {**parts["both"], **parts["page"]}
 
 
 @cache
 def catalogue(language: Language) -> Mapping[str, Text]:
-    """Return all texts of a language by key."""
-    return {key: found for part in _parts(language).values() for key, found in part.items()}
+    """Returns all texts of a language by key."""
+    return {key: template for part in _parts(language).values() for key, template in part.items()}
 
 
-def places(found: Text) -> set[str]:
-    """Return the names of the facts that a text needs, `n` included where it has a plural."""
-    if isinstance(found, str):
-        return set(_PLACE.findall(found))
-    return {"n", *(place for form in found.values() for place in _PLACE.findall(form))}
+def places(template: Text) -> set[str]:
+    """Returns the names of the facts that a text needs, with `n` if it has a plural."""
+    if isinstance(template, str):
+        return set(_PLACE.findall(template))
+    return {"n", *(place for form in template.values() for place in _PLACE.findall(form))}
 
 
 class LocalizedError(Exception):
-    """Base of the errors whose sentence stands in the catalogue under a code.
+    """Base of the errors whose message is a text of the catalogue.
 
-    `code` names the text: the name of the class, unless the class or the instance is given another.
-    `facts`: what the text needs; of those that are texts, `fact_chars` where a class or its base is
-    given a number.
+    `code`: the key of the text, by default the name of the class. `facts`: the facts of the text.
+    `fact_chars`: maximum length of facts that are strings; None: no limit. Subclasses inherit it.
     """
 
     code = "internal"
@@ -81,18 +80,19 @@ class LocalizedError(Exception):
         cls.fact_chars = fact_chars or cls.fact_chars
 
     def __init__(self, **facts: Any) -> None:
-        most = self.fact_chars
+        max_chars = self.fact_chars
         self.facts: Mapping[str, Any] = {
-            name: fact[:most] if isinstance(fact, str) else fact for name, fact in facts.items()
+            name: fact[:max_chars] if isinstance(fact, str) else fact
+            for name, fact in facts.items()
         }
         super().__init__(*self.facts.values())
 
     def text(self, language: Language) -> str:
-        """Return the sentence for a person."""
+        """Returns the message for people."""
         return text(self.code, language, **self.facts)
 
     def details(self, language: Language) -> str:  # noqa: ARG002 - some errors have none in one language
-        """Return what cannot be said in the sentence: words of another program, or English ones."""
+        """Returns details that the message lacks: texts of other programs or in English."""
         return ""
 
     def __str__(self) -> str:
