@@ -48,7 +48,6 @@ from graphrag.connections.stored_push import (
     stored_change,
 )
 from graphrag.leases import now_ms
-from tools.base import Role
 
 WAIT_S = 120.0
 """For others who read or write the same server."""
@@ -290,9 +289,11 @@ class Pushes:
         """Raises: NotAllowed, PushDecided."""
         if push.state != "waiting":
             raise PushDecided(push_id=push.key, state=push.state)
-        needed: Role = "reviewer" if mode == "approval" else "editor"
-        code = None if by.at_least(needed) else f"push_needs_{needed}"
-        code = code or self._approvals.objection(push.asked_by, by)
+        code = self._approvals.objection(push.asked_by, by)
+        if mode == "approval" and not by.at_least("reviewer"):
+            code = "push_needs_reviewer"
+        elif not by.at_least("editor"):
+            code = "push_needs_editor"
         if code is not None:
             raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
 
