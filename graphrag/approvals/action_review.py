@@ -159,8 +159,8 @@ def _content(node: Node, _: Snapshot) -> Any:
 
 def _handles(node: Node, snapshot: Snapshot) -> Any:
     config = None if node.handles else snapshot.type_of(node.type)
-    own = node.to_document().get("handles")
-    return [own, node.sheet, config.to_document()["node"] if config else None]
+    handles = node.to_document().get("handles")
+    return [handles, node.sheet, config.to_document()["node"] if config else None]
 
 
 def _edges(node: Node, snapshot: Snapshot) -> Any:

@@ -71,7 +71,7 @@ class Approvals:
     async def decide(
         self, approval_id: str, decision: Decision, by: Person, *, thread_id: str | None = None
     ) -> Approval:
-        """Decides an approval and carries the decision out, once; see `decisions.decide`."""
+        """Decides an approval and applies the decision once; see `decisions.decide`."""
         return await decide(self.context, approval_id, decision, by, thread_id=thread_id)
 
     async def decide_by_policy(
@@ -83,7 +83,7 @@ class Approvals:
     async def undo(
         self, graph_key: str, approval_id: str | None = None, *, by: Person, turn: bool = False
     ) -> Approval:
-        """Takes back an applied change, by default the graph's last one; see `undo.undo`."""
+        """Undoes an applied change, by default the graph's last one; see `undo.undo`."""
         return await undo(self.context, graph_key, approval_id, by=by, turn=turn)
 
     async def store_file(self, change: FileChange, by: Person) -> Stored:
@@ -110,9 +110,7 @@ class Approvals:
         self.context.check(by, role, code, about=about)
 
     def objection(self, asker: str, by: Person) -> str | None:
-        """Returns the message code of the rule against a person's decision, None if there
-        is none.
-        """
+        """Returns the message code of the rule that forbids a person to decide, or None."""
         return self.context.objection(asker, by)
 
     async def waiting(self, *, limit: int = 1_000, **fields: str | None) -> list[Approval]:
@@ -146,7 +144,9 @@ class Approvals:
         return self._current(await self.context.get_visible(approval_id, by))
 
     def _current(self, approval: Approval) -> Approval:
-        """Returns it with its current status: expired after its time, even if not yet stored so."""
+        """Returns the approval with its current status: expired after its time, even before that is
+        stored.
+        """
         if approval.status == "pending" and approval.expires <= self.context.clock():
             return approval.changed(status="expired")
         return approval
@@ -174,7 +174,7 @@ class Approvals:
         return sorted(wanted, key=lambda approval: approval.created, reverse=True)[:limit]
 
     async def stamp(self) -> tuple[int, str]:
-        """Returns a value that differs after every decision and proposal. Raises: SourceError."""
+        """Returns a value that changes with every decision and proposal. Raises: SourceError."""
         newest = await self.context.find(status="pending", limit=1)
         return await self.audit.length(), newest[0].id if newest else ""
 
@@ -183,14 +183,18 @@ class Approvals:
     ) -> list[tuple[str, Approval | ApprovalError]]:
         """Decides several approvals in order, each after those that it depends on.
 
-        A refused one does not stop the others. Returns the results by approval id.
+        The others are decided even if one is refused. Returns pairs of id and result.
         """
-        left = {approval.id: approval for approval in approvals}
+        undecided = {approval.id: approval for approval in approvals}
         done: dict[str, Approval | ApprovalError] = {}
-        while left:
-            free = (key for key, one in left.items() if not left.keys() & set(one.depends_on))
-            approval_id = next(free, next(iter(left)))
-            del left[approval_id]
+        while undecided:
+            ready = (
+                key
+                for key, approval in undecided.items()
+                if not undecided.keys() & set(approval.depends_on)
+            )
+            approval_id = next(ready, next(iter(undecided)))
+            del undecided[approval_id]
             try:
                 done[approval_id] = await self.decide(approval_id, decision, by)
             except ApprovalError as exc:

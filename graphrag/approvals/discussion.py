@@ -1,6 +1,4 @@
-"""Comments on a proposal, by the person who asked for it and people who may decide it, also
-afterwards.
-"""
+"""Comments on a proposal, by its asker and by editors, also after the decision."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ async def comment(context: ApprovalContext, approval_id: str, text: str, by: Per
         if len(before) >= MAX_COMMENTS:
             raise DiscussionFull(approval_id=approval.id, most=MAX_COMMENTS)
         content = clean(text).strip()[:MAX_COMMENT_CHARS]
-        one = Comment(by=by.user_id, at=context.clock(), text=content)
+        new_comment = Comment(by=by.user_id, at=context.clock(), text=content)
         facts = {
             "event": COMMENTED,
             "approvalId": approval.id,
@@ -41,9 +39,9 @@ async def comment(context: ApprovalContext, approval_id: str, text: str, by: Per
             "asker": approval.asker,
             "threadId": approval.thread_id,
         }
-        commented = approval.changed(comments=(*before, one))
-        own = head_write(commented)
-        await context.audited(by, facts, lambda entry: context.records.write([own, *entry]))
+        commented = approval.changed(comments=(*before, new_comment))
+        head = head_write(commented)
+        await context.audited(by, facts, lambda entry: context.records.write([head, *entry]))
         return commented.changed(version=None)
 
     approval = await context.get_visible(approval_id, by)

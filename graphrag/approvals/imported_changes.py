@@ -1,6 +1,4 @@
-"""Stores the changes of an imported file: applied like an approved change, audited, and
-undoable.
-"""
+"""Stores the changes of an imported file: applied like an approved change, audited, undoable."""
 
 from __future__ import annotations
 

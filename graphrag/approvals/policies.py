@@ -88,12 +88,13 @@ def demands_of(action: Action, levels: Levels, snapshot: Snapshot) -> tuple[Dema
     """Returns the requirements for an action and for the changes of nodes that refer to a renamed
     node.
     """
-    own = list(single_actions(action))
-    whole = list(single_actions(with_references(action, snapshot)))
-    parts = [*own, *((FOLLOWING, single) for _, single in whole[len(own) :])]
+    singles = list(single_actions(action))
+    # Ends with the changes of nodes that refer to a renamed node.
+    extended = list(single_actions(with_references(action, snapshot)))
+    following = [(FOLLOWING, single) for _, single in extended[len(singles) :]]
     demands = [
         demand
-        for where, single in parts
+        for where, single in (*singles, *following)
         for demand in required(single, where, types_touched(single, snapshot), levels)
     ]
     return tuple(dict.fromkeys(demands))

@@ -34,9 +34,9 @@ class Levels:
     session: bool = False
     request: bool = False
     unattended: bool = False
-    """The session of an automation, so the classes of FLOOR are required."""
+    """The session belongs to an automation, so the classes of FLOOR require a person."""
     four_eyes: bool = False
-    """Nobody may decide their own requests, so all classes are required."""
+    """Nobody may decide their own requests, so all classes require a person."""
 
     def to_document(self) -> dict[str, list[str]]:
         """Returns the requirements of each level that has some, as stored with a decision."""
