@@ -43,6 +43,9 @@ async def push(
     publish: Annotated[
         bool, flag("--publish", "Instead, make the draft of n8n's workflow what runs.")
     ] = False,
+    create: Annotated[
+        bool, flag("--create", "Instead, make the graph a new workflow of n8n.")
+    ] = False,
     yes: YesFlag = False,
 ) -> Output:
     """Write what was changed here to a connected server, after you have seen it.
@@ -50,12 +53,15 @@ async def push(
     Only the changed fields are written, on the workflow as the server has it now; then it is read
     back and compared. Nothing of n8n is published by it; Node-RED runs the changed nodes at once.
     """
-    if publish and not graphs:
-        usage_error("name the graph whose draft is to be published")
+    if (publish or create) and not graphs:
+        usage_error("name the graph that is to be published or created")
+    if publish and create:
+        usage_error("choose --publish or --create: a new workflow is published later")
     pushing = _pushes(services)
     waiting: list[Push] = []
     for graph in graphs or await _changed(services, person, name):
-        plan = pushing.plan_publish if publish else pushing.plan
+        plan = pushing.plan_create if create else pushing.plan
+        plan = pushing.plan_publish if publish else plan
         planned = await plan(name, graph, person)
         if planned is not None:
             waiting.append(planned)

@@ -117,6 +117,18 @@ async def plan_publication(
     return PlannedPush(push=_answer(push, language) if push is not None else None)
 
 
+@router.post("/connections/{connection_name}/workflows", **_REMOTE, **EXCLUDE_NONE, **EDITORS)
+async def plan_creation(
+    workspaces: Workspaces, language: InLanguage, connection_name: Id, body: PushRequest
+) -> PlannedPush:
+    """Work out what a new workflow of the server would be, made from a graph. It waits for a
+    decision as a push does. For editors.
+    """
+    place = await workspaces.of_graph(body.graph)
+    push = await place.workspace.pushes.plan_create(connection_name, body.graph, place.person)
+    return PlannedPush(push=_answer(push, language) if push is not None else None)
+
+
 @router.get("/pushes/{push_id}", **EXCLUDE_NONE)
 async def get(workspaces: Workspaces, language: InLanguage, push_id: Id) -> PushAnswer:
     """Return a push: what it writes, who decided it and how it ended."""

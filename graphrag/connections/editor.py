@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from graphrag.importers.json_values import Json
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
@@ -166,3 +168,23 @@ class GivesNotices(Protocol):
         Raises: EditorFault, also where the connection ends.
         """
         ...
+
+
+@runtime_checkable
+class CreatesWorkflows(Protocol):
+    """An editor whose server takes new workflows."""
+
+    async def documents(self) -> list[Json]:
+        """Returns all workflows with their nodes, as the server lists them."""
+        ...
+
+    async def create(self, document: Json) -> WriteAnswer:
+        """Stores a new workflow, which does not run.
+
+        Raises: EditorUnreachable where no answer came: it may have been created.
+        """
+        ...
+
+    async def preflight(self, read: RemoteDocument, target: Any) -> Preflight: ...
+
+    async def read(self, workflow_id: str) -> RemoteDocument | None: ...

@@ -120,6 +120,15 @@ class N8nEditor:
         )
         return _write_answer(answer)
 
+    async def documents(self) -> list[Json]:
+        """Returns all workflows as the list has them."""
+        return await self._items()
+
+    async def create(self, document: Json) -> WriteAnswer:
+        body: Json = {name: document.get(name) for name in REQUIRED}
+        body["settings"] = {"executionOrder": "v1"}
+        return _write_answer(await self._http.send_json("POST", "/api/v1/workflows", body))
+
     async def unseen_version(self, read: RemoteDocument, target: Any) -> Any | None:
         is_ours_found = False
         for version in self._newer(await self._history(read.workflow.workflow_id), read):

@@ -155,6 +155,10 @@ class Pull:
         stored = (await self._links.all()).get(link.workflow_id, link)
         return read, stored
 
+    async def adopted(self, read: RemoteDocument, link: ConnectionLink) -> None:
+        """Links the graph of `link` with a workflow that was created from it."""
+        await self._import(read, link, document_digest(read.document))
+
     def _chosen(self, workflows: Sequence[RemoteWorkflow]) -> list[RemoteWorkflow]:
         """Returns the workflows that the connection is about; patterns of Node-RED choose tabs."""
         patterns = self._connection.workflows if self._connection.kind == "n8n" else ()

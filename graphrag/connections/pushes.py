@@ -17,6 +17,7 @@ from functools import partial
 from typing import final
 
 from graphrag.approvals import Approvals, NotAllowed, Person
+from graphrag.connections.create_run import CreateRun, plan_create
 from graphrag.connections.errors import (
     ConnectionForbidden,
     ConnectionRefused,
@@ -47,6 +48,7 @@ from graphrag.connections.stored_push import (
     remarks,
     stored_change,
 )
+from graphrag.importers.exchange import read_content
 from graphrag.leases import now_ms
 
 WAIT_S = 120.0
@@ -116,6 +118,40 @@ class Pushes:
             planning = partial(plan_publish, session, link, own)
             return await self._planned(session, link, by, planning, action="publish")
 
+    async def plan_create(self, name: str, graph_key: str, by: Person) -> Push | None:
+        """Stores for a decision that a graph becomes a new workflow of a server.
+
+        Raises: as `plan`; ConnectionRefused where the graph is one of the connection already.
+        """
+        if not by.at_least("editor"):
+            raise ConnectionForbidden()
+        async with self._connections.session(name, by, WAIT_S) as session:
+            _check_mode(session.connection.push)
+            await self._settle_all(session, by)
+            links = await session.links.all()
+            if any(link.graph_key == graph_key for link in links.values()):
+                raise ConnectionRefused("push_created_already", graph=graph_key)
+            link = self._new_link(session, graph_key)
+            planning = partial(self._create_plan, session, graph_key)
+            return await self._planned(session, link, by, planning, action="create")
+
+    def _new_link(self, session: ServerSession, graph_key: str) -> ConnectionLink:
+        """Returns what links a graph once its workflow is there; it is not stored."""
+        return ConnectionLink(
+            key=f"{session.connection.key}/",
+            connection=session.connection.key,
+            workflow_id="",
+            name=graph_key,
+            graph_key=graph_key,
+            last_synced_time=self._clock(),
+        )
+
+    async def _create_plan(self, session: ServerSession, graph_key: str) -> PushPlan:
+        content = await read_content(self._approvals.source, graph_key)
+        if content is None:
+            raise PushStopped("push_graph_gone")
+        return await plan_create(session, content)
+
     async def plan_undo(self, push_id: str, by: Person) -> Push | None:
         """Works out what takes a push back and stores it for a decision; None where the server's
         document is as before already.
@@ -151,7 +187,7 @@ class Pushes:
             _check_mode(session.connection.push)
             self._check_decider(push, session.connection.push, by)
             await self._settle_all(session, by)
-            link = await _link_of(session, push.graph_key)
+            link = await self._link_for(session, push)
             push = await self._decided(push, "planned", by)
             push = await self._run(session, link, push, by).send(push)
             await self._stored.forget_documents(link.connection, link.workflow_id)
@@ -179,9 +215,11 @@ class Pushes:
         links = await session.links.all()
         for push in await self.list(session.connection.key):
             link = links.get(push.workflow_id)
+            if push.action == "create":
+                link = self._new_link(session, push.graph_key)
             if push.is_unsettled and link is not None:
                 run = self._run(session, link, push, by)
-                if isinstance(run, PublishRun):
+                if not isinstance(run, PushRun):
                     settled.append(await run.settle(push))
                 else:
                     plan = await self._documents.sent_plan(push, session.connection.kind)
@@ -247,9 +285,12 @@ class Pushes:
 
     def _run(
         self, session: ServerSession, link: ConnectionLink, push: Push, by: Person
-    ) -> PushRun | PublishRun:
+    ) -> PushRun | PublishRun | CreateRun:
         """Returns what carries a push out."""
         store = partial(self._stored.change, by=by)
+        if push.action == "create":
+            replan = partial(self._create_plan, session, push.graph_key)
+            return CreateRun(session, link, store=store, replan=replan, clock=self._clock)
         if push.action == "publish":
             return PublishRun(session, link, store=store, clock=self._clock)
         planning: Callable[[], Awaitable[PushPlan]] = partial(
@@ -265,6 +306,11 @@ class Pushes:
             seal=self._documents.sealed,
             clock=self._clock,
         )
+
+    async def _link_for(self, session: ServerSession, push: Push) -> ConnectionLink:
+        if push.action == "create":
+            return self._new_link(session, push.graph_key)
+        return await _link_of(session, push.graph_key)
 
     async def _undo_plan(
         self, session: ServerSession, link: ConnectionLink, push_id: str

@@ -27,7 +27,7 @@ MAX_SHOWN_CHARS = 2_000
 MAX_SHOWN = 500
 """Changed fields that a push shows; all are written."""
 
-PushAction = Literal["push", "publish", "undo"]
+PushAction = Literal["push", "publish", "undo", "create"]
 PushState = Literal[
     "refused",
     "waiting",

@@ -1,5 +1,6 @@
 """The commands `connect`, `connections`, `sync` and `disconnect`."""
 
+import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,3 +117,17 @@ def test_what_was_changed_here_is_shown_confirmed_written_and_listed(
     assert "Orders" in invoke("pushes", "show", push["id"], exits=0).stdout
     invoke("pushes", "undo", push["id"], "--yes", exits=0)
     assert n8n.workflows[workflow_id]["name"] == "Order"
+
+
+def test_a_graph_is_made_a_workflow_there(folder: Path, n8n: N8nDouble, env: Env) -> None:
+    env(SHOP_KEY=N8N_KEY, NODIUS_EMBEDDINGS="none")
+    n8n.scopes = (*WRITE_SCOPES, "workflow:create")
+    (folder / "return.json").write_text(json.dumps(workflow("Return", "Check")))
+    invoke("import", "return.json", exits=0)
+    options = ("--name", "shop", "--key-env", "SHOP_KEY", "--private", "--push", "ask")
+    invoke("connect", "n8n", n8n.address, *options, exits=0)
+    assert "name the graph" in invoke("push", "shop", "--create", exits=2).stderr
+    (push,) = printed(invoke("push", "shop", "return", "--create", "--yes", "--json"))
+    assert (push["action"], push["state"]) == ("create", "verified")
+    assert [each["name"] for each in n8n.workflows.values()] == ["Return"]
+    assert "1 in step" in invoke("connections", exits=0).stdout

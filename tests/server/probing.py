@@ -141,6 +141,7 @@ def bodies(keys: Keys, twist: Twist) -> dict[str, Any]:
         "/api/connections": {"name": "mine", "kind": "n8n", "address": "http://127.0.0.1:9"},
         "/api/connections/{connection_name}/pushes": {"graph": graph},
         "/api/connections/{connection_name}/publications": {"graph": graph},
+        "/api/connections/{connection_name}/workflows": {"graph": graph},
         "/api/codemods": {"old": "https://api.example.com", "new": "https://example.org"},
         "/api/codemods/{codemod_id}/decision": {"verdict": "approve"},
         "/api/codemods/{codemod_id}/undo": {},

@@ -44,6 +44,7 @@ NOT_SENT = {
             "GET /api/graphs/{graph_key}/connections",
             "POST /api/connections/{connection_name}/pushes",
             "POST /api/connections/{connection_name}/publications",
+            "POST /api/connections/{connection_name}/workflows",
             "GET /api/pushes",
             "GET /api/pushes/{push_id}",
             "POST /api/pushes/{push_id}/approve",

@@ -46,7 +46,7 @@ class FaultyProxy:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             request = await _message(reader)
             line = request.split(b"\r\n", 1)[0].decode()
-            is_write = line.startswith(("PUT ", "POST /flows"))
+            is_write = line.startswith(("PUT ", "POST /flows", "POST /api/v1/workflows "))
             fault = self.fault if is_write else None
             if is_write:
                 self.fault = None

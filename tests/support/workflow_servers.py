@@ -13,7 +13,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -220,6 +220,7 @@ class N8nDouble:
         self.api.answers |= {
             "GET /api/v1/discover": self._discover,
             "GET /api/v1/workflows": self._list,
+            "POST /api/v1/workflows": self._create,
             "GET /api/v1/openapi.yml": self._openapi,
         }
 
@@ -292,6 +293,16 @@ class N8nDouble:
         if query.get("publishIfActive") == "false":
             return stored
         return self._made_live(stored)
+
+    def _create(self, request: Arrived) -> Any:
+        refused = self._refused(request, "workflow:create")
+        if refused is not None:
+            return refused
+        body = json.loads(request.body)
+        fault = _body_fault(body)
+        if fault is not None:
+            return 400, {"message": f"request/body {fault}"}
+        return self.workflows[self.put(body)]
 
     def _publish(self, request: Arrived) -> Any:
         workflow_id = request.what.split("/")[4]
@@ -449,7 +460,8 @@ class RealN8n:
 
     @property
     def key(self) -> str:
-        return self.full_key if "workflow:activate" in self.scopes else self.draft_key
+        is_more = any(right in self.scopes for right in ("workflow:activate", "workflow:create"))
+        return self.full_key if is_more else self.draft_key
 
     @property
     def between(self) -> Callable[[], object] | None:
@@ -518,6 +530,12 @@ class RealWorkflows:
     """The workflows of a running n8n by id, as they are at this moment."""
 
     server: RealN8n
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(each["id"] for each in self.server.ask("GET", "/workflows")["data"])
+
+    def values(self) -> list[dict[str, Any]]:
+        return [self[each] for each in self]
 
     def __getitem__(self, workflow_id: str) -> dict[str, Any]:
         workflow: dict[str, Any] = self.server.ask("GET", f"/workflows/{workflow_id}")

@@ -11,6 +11,7 @@ import pytest
 from graphrag.approvals import NotAllowed, Person
 from graphrag.connections.errors import ConnectionRefused, PushDecided
 from graphrag.connections.stored_push import PUSH_KIND, Push
+from graphrag.importers.exchange import import_bytes
 from tests.graphrag.connections.conftest import (
     ADMIN,
     EDITOR,
@@ -21,6 +22,7 @@ from tests.graphrag.connections.conftest import (
     workflow,
 )
 from tests.support.data_files import workflow_batches
+from tests.support.faulty_proxy import faulty_proxy
 from tests.support.workflow_servers import N8N_NODE_FIELDS, WRITE_SCOPES, N8nDouble, n8n_double
 
 SECRETS = {
@@ -533,3 +535,37 @@ async def test_a_push_that_is_rejected_while_it_is_sent_ends_as_it_was_sent(
     state = (await setting.pushes.get(push.key)).state
     assert len(puts(writable)) == (state == "verified")
     assert sum(not isinstance(each, BaseException) for each in outcomes) == 1
+
+
+@pytest.mark.parametrize("fault", [None, ("after", "closed"), ("before", "closed")])
+async def test_a_graph_becomes_a_workflow_there_exactly_once(
+    setting: Setting, writable: N8nDouble, fault: Any
+) -> None:
+    writable.scopes = (*WRITE_SCOPES, "workflow:create")
+    await import_bytes(
+        setting.approvals,
+        json.dumps(workflow("Return", "Check", mode="a")).encode(),
+        ADMIN,
+        file_name="return.json",
+    )
+    async with faulty_proxy(writable.address) as proxy:
+        await setting.connections.add(new(proxy.address, key=writable.key, push="ask"), ADMIN)
+        push = await setting.pushes.plan_create("shop", "return", EDITOR)
+        assert push is not None
+        assert push.state == "waiting", push.problems
+        assert list(writable.workflows) == []
+        proxy.fault = fault
+        ended = await setting.pushes.approve(push.key, REVIEWER)
+        if ended.state == "failed":
+            push = await setting.pushes.plan_create("shop", "return", EDITOR)
+            assert push is not None
+            ended = await setting.pushes.approve(push.key, REVIEWER)
+        assert ended.state == "verified", ended.reason
+        [created] = writable.workflows.values()
+        assert (created["name"], created["active"]) == ("Return", False)
+        assert set((await setting.changes()).values()) == {"unchanged"}
+        await setting.change("return", "Check", mode="b")
+        assert (await setting.pushed("return")).state == "verified"
+        assert created["id"] in writable.workflows
+        with pytest.raises(ConnectionRefused):
+            await setting.pushes.plan_create("shop", "return", EDITOR)

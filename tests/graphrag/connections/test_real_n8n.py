@@ -93,6 +93,14 @@ async def test_a_version_written_while_ours_is_written_is_not_lost(
     await pushes.test_a_version_written_while_ours_is_written_is_not_lost(setting, server, theirs)
 
 
+@pytest.mark.parametrize("fault", [None, ("after", "closed"), ("before", "closed")])
+async def test_a_graph_becomes_a_workflow_there_exactly_once(
+    setting: Setting, n8n: RealN8n, fault: Any
+) -> None:
+    server: Any = n8n
+    await pushes.test_a_graph_becomes_a_workflow_there_exactly_once(setting, server, fault)
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("what", ["closed", "500", "413", "html", "half"])
 async def test_a_spoiled_answer_ends_as_what_the_server_holds(
