@@ -1,7 +1,7 @@
-"""Nodes that a graph has sent with every message, whole: `metadata.alwaysSend`.
+"""Writes the nodes that are sent in full with every message: `metadata.alwaysSend` of a graph.
 
-They stand after the instructions, in a message that is the same as long as they are, so that a
-provider's cache of the beginning holds. It is made at the start of a turn and never stored.
+Their message follows the instructions and changes only when these nodes change, so that the prompt
+cache of a provider stays valid. It is written at the start of each turn and never stored.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ ALWAYS_TOKENS = 8_000
 
 
 def always_sent_keys(graph: Graph) -> tuple[str, ...]:
-    """Return the keys of the nodes that are always sent, each once."""
-    found: Any = (graph.metadata or {}).get("alwaysSend")
-    keys = cast(list[Any], found) if isinstance(found, list) else []
+    """Returns the keys of the nodes that are always sent, without duplicates."""
+    stored: Any = (graph.metadata or {}).get("alwaysSend")
+    keys = cast(list[Any], stored) if isinstance(stored, list) else []
     return tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))[:MAX_ALWAYS_SENT]
 
 
 async def write_always_sent(
     source: GraphDataSource, graph: Graph, *, language: Language, budget: int = ALWAYS_TOKENS
 ) -> SystemMessage | None:
-    """Return the message of the nodes that are always sent; None where there are none.
+    """Returns the message with the nodes that are always sent, or None if there are no such nodes.
 
-    What the budget does not hold whole is named, to be read by a tool. Units: `budget` in
-    tokens (0: none).
+    Nodes that do not fit into the budget are listed by key, so that the model can read them with a
+    tool. Units: `budget` in tokens; 0 turns the message off.
     Raises: SourceError.
     """
     keys = always_sent_keys(graph) if budget else ()
@@ -51,13 +51,13 @@ async def write_always_sent(
     left_out = list[str]()
     left = budget
     for node in nodes:
-        said = _whole(node, graph, configs)
-        size = count_tokens(said)
+        text = _whole(node, graph, configs)
+        size = count_tokens(text)
         if size > left:
             left_out.append(node.key)
             continue
         left -= size
-        parts.append(said)
+        parts.append(text)
     if left_out:
         parts.append(phrases["always_sent_more"].render({"keys": ", ".join(map(encode, left_out))}))
     return SystemMessage(content="\n\n".join(parts), level=2)

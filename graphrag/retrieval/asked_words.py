@@ -1,9 +1,8 @@
-"""Reads what the words of a question say: which nodes they name, and for which edge
-labels they speak.
+"""Matches the words of a question with node names and edge labels.
 
-A word speaks for the labels that have its stem, else for those of a near meaning. In a
-graph with edges that have no label, words of flow (`receives`, `before`) speak for every
-edge, in their direction.
+A word matches the labels that contain its stem; if there are none, the labels with a similar
+meaning. In a graph that has edges without labels, words of flow (`receives`, `before`) match every
+edge in their direction.
 """
 
 from __future__ import annotations
@@ -21,17 +20,14 @@ from datasources.text import Word, spelled, stems_among, tokenize
 from languages.reading import all_words
 
 MAX_WORDS = 40
-MAX_NAME_CHARS = 300
-"""A longer name is in no question."""
-MAX_STARTS = 10
-LEAST = 0.02
-"""A word that says less for a relation does not speak for it."""
+MAX_NAME_CHARS = 300  # longer names are not looked for in questions
+MAX_STARTS = 10  # nodes with the same name
+LEAST = 0.02  # smallest strength with which a word matches a relation
+GATE = 0.5  # a word matches the relations whose cosine is at least this share of its best cosine
 
-GATE = 0.5
-"""A word speaks for the relations whose cosine is at least this share of its best one."""
-
+# Share of a word's similarity to the mean of all labels that is subtracted from its cosines. Words
+# about the subject of the whole graph are similar to that mean.
 DOMAIN = 0.7
-"""So much of its nearness to the mean of all labels a word that is about the whole graph loses."""
 
 
 def _stems(name: str) -> frozenset[str]:
@@ -42,19 +38,19 @@ SHARING = _stems("sharing")
 AFTER = _stems("after")
 BEFORE = _stems("before")
 BOTH = _stems("both")
-FLOWS = {True: BOTH | AFTER, False: BOTH | BEFORE}  # by whether they follow an edge to its target
+FLOWS = {True: BOTH | AFTER, False: BOTH | BEFORE}  # True: from the source to the target
 AGENTS = all_words("relations", "agents")
 ASKING = {
     stem: _stems(labels)
     for asking, labels in (("asks_time", "time_labels"), ("asks_kind", "kind_labels"))
     for stem in _stems(asking)
-}  # words of questions, and the stems of the labels that they ask for
+}  # stems of question words, with the stems of the labels they ask for
 INTERROGATIVES = all_words("relations", "interrogatives")
 STOP = all_words("relations", "stop")
 
 
 class Named(NamedTuple):
-    """Nodes that are called alike, and where the question names them: places of words."""
+    """Nodes with the same name, and the range of words in the question that names them."""
 
     keys: tuple[str, ...]
     first: int
@@ -62,7 +58,7 @@ class Named(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """An edge label (empty: none) and whether it is followed from source to target."""
+    """An edge label (empty for edges without a label) and the direction in which it is followed."""
 
     label: str
     forward: bool
@@ -70,8 +66,10 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedWords:
-    """The words of a question that may say something: their places, what they name, where an agent
-    is announced (`by`), and whether it asks by its form.
+    """The words of a question without stop words.
+
+    `places` are the positions of `words` in the question, `agents` the positions of words such as
+    `by` that introduce an agent. `asks` is True if the text has the form of a question.
     """
 
     words: Sequence[Word]
@@ -82,89 +80,93 @@ class AskedWords:
 
 
 def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
-    """Return what a question says, given the names of nodes that it may name; the
-    longest names win.
+    """Returns the words of a question and the nodes that it names. Longer names are matched first.
+
+    `names` are the names of the candidate nodes by node key.
     """
-    said = spelled(text)[:MAX_WORDS]
-    stems = [word.stem for word in said]
-    known = frozenset(stems)
+    words = spelled(text)[:MAX_WORDS]
+    stems = [word.stem for word in words]
+    question_stems = frozenset(stems)
     spans: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for key, called in names.items():
-        for name in called:
+    for key, node_names in names.items():
+        for name in node_names:
             if len(name) > MAX_NAME_CHARS:
                 continue
-            tokens = stems_among(name, known)
+            tokens = stems_among(name, question_stems)
             if not STOP.issuperset(tokens) and spans[tokens][-1:] != [key]:
                 spans[tokens].append(key)
-    taken: set[int] = set()
-    found: list[Named] = []
+    used_places: set[int] = set()
+    named: list[Named] = []
     for tokens, keys in sorted(spans.items(), key=lambda span: (-len(span[0]), span[0])):
         for i in [place for place, stem in enumerate(stems) if stem == tokens[0]]:
             end = i + len(tokens)
-            if tuple(stems[i:end]) == tokens and taken.isdisjoint(range(i, end)):
-                taken.update(range(i, end))
-                found.append(Named(tuple(sorted(keys)[:MAX_STARTS]), i, end))
-    kept = [i for i, word in enumerate(said) if i in taken or word.text not in STOP]
-    agents = [i for i, word in enumerate(said) if word.text in AGENTS]
-    asks = "?" in text or any(word.text in INTERROGATIVES for word in said)
+            if tuple(stems[i:end]) == tokens and used_places.isdisjoint(range(i, end)):
+                used_places.update(range(i, end))
+                named.append(Named(tuple(sorted(keys)[:MAX_STARTS]), i, end))
+    kept = [i for i, word in enumerate(words) if i in used_places or word.text not in STOP]
+    agents = [i for i, word in enumerate(words) if word.text in AGENTS]
+    asks = "?" in text or any(word.text in INTERROGATIVES for word in words)
     return AskedWords(
-        words=[said[i] for i in kept], places=kept, named=found, agents=agents, asks=asks
+        words=[words[i] for i in kept], places=kept, named=named, agents=agents, asks=asks
     )
 
 
 def label_text(label: str) -> str:
-    """Return a label as it is embedded: `directed_by` and `directedBy` are words."""
+    """Returns the text to embed for a label: `directed_by` and `directedBy` become words."""
     return " ".join(word.text for word in spelled(label))
 
 
+# For each relation, how well each word of a question matches it, from 0 to 1.
 Strengths = Mapping[Relation, Sequence[float]]
-"""How much each word of a question speaks for a relation, from 0 to 1."""
 
 
 def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Vector]) -> Strengths:
-    """Return what the words speak for. `vectors` are those of words and label texts, as far as
-    there are any.
+    """Returns how well the words of a question match the relations with these labels.
 
-    A word with the stem of some label speaks for that one alone, and words for sharing for none but
-    theirs. Cosines are taken from the mean of all labels: what they share says nothing. A word near
-    to that mean is about the graph, not about a relation: it says `LEAST`.
+    `vectors` are those of words and label texts; without them only stems are compared. A word whose
+    stem is in a label matches no other label by its meaning, and neither do words for sharing. The
+    mean of all labels is subtracted before cosines are computed, because it does not tell labels
+    apart. A word close to that mean is about the whole graph and gets the strength `LEAST`.
     """
-    known = sorted({label for label in labels if label})
+    label_names = sorted({label for label in labels if label})
     flows = "" in set(labels)
-    found = _of_labels(asked, known, vectors, whole=flows) if known else {}
+    rows = _of_labels(asked, label_names, vectors, whole=flows) if label_names else {}
     if flows:
-        for relation in [*found, Relation("", True), Relation("", False)]:
-            own = found.get(relation, [0.0] * len(asked.words))
-            way = FLOWS[relation.forward]
-            found[relation] = [
-                max(s, float(w.stem in way)) for s, w in zip(own, asked.words, strict=True)
+        for relation in [*rows, Relation("", True), Relation("", False)]:
+            own_row = rows.get(relation, [0.0] * len(asked.words))
+            flow_stems = FLOWS[relation.forward]
+            rows[relation] = [
+                max(s, float(w.stem in flow_stems))
+                for s, w in zip(own_row, asked.words, strict=True)
             ]
-    return {relation: row for relation, row in found.items() if max(row, default=0.0) >= LEAST}
+    return {relation: row for relation, row in rows.items() if max(row, default=0.0) >= LEAST}
 
 
 def _of_labels(
-    asked: AskedWords, known: Sequence[str], vectors: Mapping[str, Vector], *, whole: bool
+    asked: AskedWords, labels: Sequence[str], vectors: Mapping[str, Vector], *, whole: bool
 ) -> dict[Relation, Sequence[float]]:
-    """Return what the words speak for among labels; `whole`: also those that none speaks for."""
-    meant = {word.stem: ASKING.get(word.stem, frozenset[str]()) for word in asked.words}
-    sought = frozenset(meant).union(*meant.values())
-    having: dict[str, list[int]] = defaultdict(list)
-    for column, label in enumerate(known):
-        for stem in sought.intersection(tokenize(label)):
-            having[stem].append(column)
-    table = np.zeros((len(asked.words), len(known)))
+    """Returns the strengths for labels. With `whole`, also for labels that no word matches."""
+    asked_labels = {word.stem: ASKING.get(word.stem, frozenset[str]()) for word in asked.words}
+    stems = frozenset(asked_labels).union(*asked_labels.values())
+    columns_by_stem: dict[str, list[int]] = defaultdict(list)
+    for column, label in enumerate(labels):
+        for stem in stems.intersection(tokenize(label)):
+            columns_by_stem[stem].append(column)
+    table = np.zeros((len(asked.words), len(labels)))
     for row, word in zip(table, asked.words, strict=True):
-        own = having.get(word.stem, [])
-        row[own or [column for stem in meant[word.stem] for column in having.get(stem, ())]] = 1.0
-    near = _cosines(asked.words, known, vectors)
-    if near is not None:
+        columns = columns_by_stem.get(word.stem) or [
+            column for stem in asked_labels[word.stem] for column in columns_by_stem.get(stem, ())
+        ]
+        row[columns] = 1.0
+    cosines = _cosines(asked.words, labels, vectors)
+    if cosines is not None:
         sharing = np.array([[word.stem in SHARING] for word in asked.words])
-        table = np.where(table.any(axis=1, keepdims=True) | sharing, table, near)
-    found: dict[Relation, Sequence[float]] = {}
-    for i in range(len(known)) if whole else np.flatnonzero(table.any(axis=0)).tolist():
+        table = np.where(table.any(axis=1, keepdims=True) | sharing, table, cosines)
+    rows: dict[Relation, Sequence[float]] = {}
+    for i in range(len(labels)) if whole else np.flatnonzero(table.any(axis=0)).tolist():
         row = table[:, i].tolist()
-        found.update((Relation(known[i], forward), row) for forward in (True, False))
-    return found
+        rows.update((Relation(labels[i], forward), row) for forward in (True, False))
+    return rows
 
 
 def _cosines(

@@ -1,12 +1,10 @@
-"""Builds the text a model is given of a retrieval: nodes, their flow and types, within a
-budget of tokens.
+"""Writes a retrieval as context for a model: nodes, flow and types within a budget of tokens.
 
-A small graph that fits is sent whole and uncut. Of a larger one the best nodes are written in
-full, then those that were found beside them, then others of the graph by one line, until the
-budget is used.
+A small graph that fits is written completely, without cuts. For a larger graph the best nodes are
+written in detail, then other nodes get one line each, until the budget is used.
 
-Everything of the graph stands inside a table's cell or a quoted name, so text written in a node
-cannot pass for a heading, another row or an instruction of ours.
+All text of the graph is inside a table cell or a quoted name, so that the text of a node cannot be
+mistaken for a heading, another row or an instruction of the system.
 """
 
 from __future__ import annotations
@@ -38,27 +36,24 @@ from tools.node_meaning import NodeFact, facts_of
 from tools.node_meaning.writing import NO_WORDS, by_relevance
 from tools.toon import compact_json, encode_table
 
+# First line of every context message. Old context blocks of a conversation are recognised by it.
 CONTEXT_MARKER = "[GRAPH CONTEXT]"
-"""First line of every context message: it tells old context blocks of a conversation
-from the rest.
-"""
 
-UNCUT = (20_000, 20_000)  # characters of code and of data of a node in a graph that is sent whole
-FULL_CHARS = (6_000, 1_500)  # of a node that is shown in full: the first that fits
-# of the budget, for one line of each node found, before any is written in detail
+UNCUT = (20_000, 20_000)  # characters of a node's code and data in a graph that is written whole
+FULL_CHARS = (6_000, 1_500)  # characters of a node with more room; the first size that fits is used
+# Share of the budget reserved for one line per retrieved node before nodes are written in detail.
 BRIEF_SHARE = 1 / 3
-MAX_BRIEF = 40  # other nodes of the graph that are named before those found are shown in full
+MAX_BRIEF = 40  # nodes written as one line before the nodes in detail get more room
 
-NOTES_SHARE = 1 / 8  # of the budget, for the sentences of notes found
+NOTES_SHARE = 1 / 8  # maximum share of the budget for retrieved notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
-    """How much to show. Units: characters of a node's code and of what its data say, tokens
-    of the text.
+    """Limits of a context. Units: characters of a node's code and of its data, tokens of the text.
 
-    Without `with_types` only the code of types is shown, for nodes that have none of their own.
-    Without `names_relevant` a graph that is sent whole does not say which nodes were found.
+    Without `with_types` only types with code are shown, for nodes that have no code of their own.
+    Without `names_relevant` a graph that is written whole does not list the nodes retrieved.
     """
 
     truncate_process: int = 500
@@ -71,7 +66,7 @@ class ContextOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeGraph:
-    """All nodes and edges of a graph that is small enough to be looked at as a whole."""
+    """All nodes and edges of a graph that is small enough to be read completely."""
 
     nodes: Sequence[Node]
     edges: Sequence[Edge]
@@ -80,13 +75,12 @@ class WholeGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """A context text and what is in it; `nodes` and `edges` are keys, most relevant first.
+    """A context text and the keys of the nodes and edges in it, most relevant first.
 
-    `brief` are the keys of nodes shown by one line. `tables` holds the rows of the text as they
-    were before they became TOON. `truncated`: the one node shown was cut further than asked, to
-    fit the budget.
-    `whole`: all nodes are shown, uncut. `outlined`: the text begins with an outline of
-    the whole graph.
+    `brief` are the keys of nodes shown in one line. `tables` holds the rows of the text before they
+    were encoded as TOON. `truncated`: only one node is shown, and it was cut below the limits of
+    the options to fit the budget. `whole`: all nodes are shown without cuts. `outlined`: the text
+    begins with an outline of the whole graph.
     """
 
     text: str
@@ -105,30 +99,29 @@ class Context:
     )
 
     def as_json(self) -> str:
-        """Returns the same fields as compact JSON: what the text is measured against."""
+        """Returns the same fields as compact JSON, the baseline for the size of the text."""
         return compact_json(
             {name: [dict(row) for row in rows] for name, rows in self.tables.items()}
         )
 
 
 def build_context(
-    found: Retrieval,
+    retrieval: Retrieval,
     options: ContextOptions,
     count_tokens: Callable[[str], int],
     graph: WholeGraph | None = None,
 ) -> Context:
-    """Returns what `budget_tokens` hold of the nodes found, their edges and types,
-    and of `graph` around.
+    """Returns a context of the retrieved nodes, their edges and types, and other nodes of `graph`.
 
-    The text never exceeds the budget; where not even a sentence fits it is empty.
+    The text never exceeds `budget_tokens`. It is empty if not even one sentence fits.
     """
     language = options.language
-    nodes = len(found.nodes)
-    edges = len(found.edges)
+    nodes = len(retrieval.nodes)
+    edges = len(retrieval.edges)
     if not nodes and graph is None:
         empty = context_phrase("empty", language)
         return _sentence(empty, 0, edges, options, count_tokens)
-    writer = _ContextWriter(found, options, count_tokens, graph)
+    writer = _ContextWriter(retrieval, options, count_tokens, graph)
     context = writer.whole() or writer.filled() or writer.squeezed()
     if context is not None:
         return context
@@ -151,8 +144,8 @@ def _sentence(
 
 @dataclass(slots=True)
 class _Plan:
-    """Which nodes are written, in detail with so many characters of (code, data), and
-    by one line; and which notes.
+    """The nodes to write in detail, with their maximum characters of (code, data), the nodes to
+    write in one line, and the notes.
     """
 
     detailed: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
@@ -161,39 +154,37 @@ class _Plan:
 
 
 class _ContextWriter:
-    """One retrieval on its way to a text; rows are made once for each length."""
+    """Writes one retrieval as text. Rows are cached by node and length."""
 
     def __init__(
         self,
-        found: Retrieval,
+        retrieval: Retrieval,
         options: ContextOptions,
         count_tokens: Callable[[str], int],
         graph: WholeGraph | None,
     ) -> None:
-        self._found = found
+        self._retrieval = retrieval
         self._options = options
         self._count = count_tokens
-        self._words = frozenset(tokenize(found.question))
-        self._scored = {scored.node.key: scored for scored in found.nodes}
+        self._words = frozenset(tokenize(retrieval.question))
+        self._scored = {scored.node.key: scored for scored in retrieval.nodes}
         self._graph = graph
         self._nodes = {node.key: node for node in graph.nodes} if graph else {}
         self._nodes |= {key: scored.node for key, scored in self._scored.items()}
-        self._notes = [scored.node.key for scored in found.canvas_notes]
-        self._nodes |= {scored.node.key: scored.node for scored in found.canvas_notes}
+        self._notes = [scored.node.key for scored in retrieval.canvas_notes]
+        self._nodes |= {scored.node.key: scored.node for scored in retrieval.canvas_notes}
         self._held: dict[str, list[str]] = defaultdict(list)
         for key, holder in holders(self._nodes).items() if self._notes else ():
             self._held[holder].append(key)
-        self._edges = graph.edges if graph else found.edges
-        self._configs = {**found.configs, **(graph.configs if graph else {})}
+        self._edges = graph.edges if graph else retrieval.edges
+        self._configs = {**retrieval.configs, **(graph.configs if graph else {})}
         self._order = walking_order(list(self._nodes.values()), self._edges)
         self._facts: dict[str, Sequence[NodeFact]] = {}
         self._ordered: dict[tuple[str, frozenset[str]], Sequence[NodeFact]] = {}
         self._rows: dict[tuple[str, tuple[int, int]], Row] = {}
 
     def whole(self) -> Context | None:
-        """Returns the whole graph with every node uncut, in walking order; None where that
-        does not fit.
-        """
+        """Returns the whole graph in walking order, without cuts, or None if it does not fit."""
         if self._graph is None or not self._graph.nodes:
             return None
         plan = _Plan(detailed=dict.fromkeys(self._order, UNCUT))
@@ -201,8 +192,9 @@ class _ContextWriter:
         return context if context.tokens <= self._options.budget_tokens else None
 
     def filled(self) -> Context | None:
-        """Returns the best nodes in detail and others by a line, as many as fit; None where the
-        best does not fit as asked.
+        """Returns the best nodes in detail and others in one line, as many as fit.
+
+        Returns None if the best node does not fit with the limits of the options.
         """
         o = self._options
         normal = (o.truncate_process, o.truncate_data)
@@ -238,7 +230,7 @@ class _ContextWriter:
         return self._fitted(plan)
 
     def squeezed(self) -> Context | None:
-        """Returns the best node alone with its code and data cut shorter, if that fits."""
+        """Returns only the best node, with its code and data cut until it fits, or None."""
         process = self._options.truncate_process
         data = self._options.truncate_data
         best = next(iter(self._scored), None)
@@ -251,21 +243,22 @@ class _ContextWriter:
         return None
 
     def _near(self, ranked: Sequence[str]) -> list[str]:
-        """Returns the other nodes of the graph, those beside a node found first, then
-        in walking order.
-        """
-        found = set(ranked)
+        """Returns the other nodes of the graph: neighbours of ranked nodes, then walking order."""
+        ranked_keys = set(ranked)
         ends = [
-            key for e in self._edges for key in (e.source, e.target) if found & {e.source, e.target}
+            key
+            for e in self._edges
+            for key in (e.source, e.target)
+            if ranked_keys & {e.source, e.target}
         ]
         return [
             key
             for key in dict.fromkeys((*ends, *self._order))
-            if key not in found and key not in self._notes and key in self._nodes
+            if key not in ranked_keys and key not in self._notes and key in self._nodes
         ]
 
     def _name(self, plan: _Plan, keys: Iterable[str], left: int, least: int = 0) -> int:
-        """Adds nodes by one line while more than `least` tokens are left; returns those left."""
+        """Adds nodes in one line while `least` tokens are left, and returns the tokens left."""
         for key in keys:
             cost = self._brief_size(key)
             if left - cost < least:
@@ -275,7 +268,7 @@ class _ContextWriter:
         return left
 
     def _name_notes(self, plan: _Plan, left: int) -> int:
-        """Adds the notes found, best first, within their share; returns the tokens left."""
+        """Adds the retrieved notes, best first, within their share; returns the tokens left."""
         room = min(left, int(self._options.budget_tokens * NOTES_SHARE))
         for key in self._notes:
             cost = self._count(",".join(str(value) for value in self._note(key).values()))
@@ -290,9 +283,7 @@ class _ContextWriter:
         return note_row(self._nodes[key], self._facts_of(key, NO_WORDS), self._held.get(key, []))
 
     def _fitted(self, plan: _Plan) -> Context:
-        """Returns the plan's text; what was added last goes where the estimate of its size
-        was too small.
-        """
+        """Returns the text of a plan; drops the last additions if it exceeds the budget."""
         context = self._written(plan)
         normal = (self._options.truncate_process, self._options.truncate_data)
         while context.tokens > self._options.budget_tokens:
@@ -314,7 +305,7 @@ class _ContextWriter:
             row = node_row(
                 scored or ScoredNode(node=self._nodes[key], score=0.0),
                 self._configs.get(self._nodes[key].type),
-                self._found.graph,
+                self._retrieval.graph,
                 truncate_process=chars[0],
                 truncate_data=chars[1],
                 words=NO_WORDS if chars == UNCUT else self._words,
@@ -324,9 +315,7 @@ class _ContextWriter:
         return self._rows[key, chars]
 
     def _facts_of(self, key: str, words: frozenset[str]) -> Sequence[NodeFact]:
-        """Returns what a node's data say, what the question asks for first; each node
-        is read once.
-        """
+        """Returns the facts in a node's data, those about the question first. Cached by node."""
         if key not in self._facts:
             self._facts[key] = facts_of(self._nodes[key])
         if (key, words) not in self._ordered:
@@ -337,14 +326,14 @@ class _ContextWriter:
         return brief_row(self._nodes[key], self._facts_of(key, NO_WORDS))
 
     def _size(self, key: str, chars: tuple[int, int]) -> int:
-        """Returns about how many tokens a node in detail takes, with the edges that it adds."""
+        """Returns an estimate of the tokens of a node in detail."""
         row = self._row(key, chars)
         return self._count(encode_table(None, [row], list(row))) - self._count(
             encode_table(None, [], list(row))
         )
 
     def _types_size(self, keys: Iterable[str]) -> int:
-        """Returns about how many tokens the types of nodes in detail take."""
+        """Returns an estimate of the tokens of the types of some nodes."""
         rows = self._types(keys)
         return self._count(_table("types", rows)[0]) if rows else 0
 
@@ -353,11 +342,11 @@ class _ContextWriter:
         return self._count(",".join(str(value) for value in row.values()))
 
     def _written(self, plan: _Plan, *, whole: bool = False, truncated: bool = False) -> Context:
-        """Returns the text of a plan, whatever its size."""
+        """Returns the context of a plan without checking its size."""
         shown = {**plan.detailed, **plan.brief}
         edges = [edge for edge in self._edges if edge.source in shown and edge.target in shown]
         rows = [self._row(key, chars) for key, chars in plan.detailed.items()]
-        # what the question changes stands last, so that a provider's cache of the beginning holds
+        # Text that depends on the question comes last, to keep a provider's prompt cache valid.
         if whole:
             rows = [{**row, "why": None} for row in rows]
         types = self._types(list(plan.detailed))
@@ -421,9 +410,7 @@ class _ContextWriter:
         return "\n\n".join(parts), columns
 
     def _types(self, keys: Iterable[str]) -> list[Row]:
-        """Returns the types of the nodes in detail, with their code where such a node has none
-        of its own.
-        """
+        """Returns rows for the types of some nodes, with code if a node has no code of its own."""
         bare: dict[str, bool] = {}
         for node in (self._nodes[key] for key in keys):
             bare[node.type] = bare.get(node.type, False) or node.process is None
@@ -438,10 +425,8 @@ class _ContextWriter:
 
 
 def _table(section: Section, rows: Sequence[Row]) -> tuple[str, list[dict[str, Any]]]:
-    """Returns rows as a table and as the rows shown in it; columns that no row fills
-    are left out.
-    """
-    more = dict.fromkeys(chain(WHEN_PRESENT[section], *rows))  # a row may have cells of its own
+    """Returns rows as a table and as mappings of the columns shown. Empty columns are left out."""
+    more = dict.fromkeys(chain(WHEN_PRESENT[section], *rows))  # rows may have further columns
     extra = [
         c for c in more if c not in ALWAYS[section] and any(row.get(c) is not None for row in rows)
     ]

@@ -1,4 +1,4 @@
-"""Rows of a context's tables: what is said of a node and a type, each text cut to its length."""
+"""Builds the rows for nodes, notes and types in the tables of a context. Long texts are cut."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAX_NAME_CHARS = 80
 MAX_TYPE_CHARS = 120
 MAX_HANDLES_CHARS = 240
 MAX_DESCRIPTION_CHARS = 160
-MAX_AROUND = 12  # nodes that are named as standing on a note
+MAX_AROUND = 12  # nodes listed as lying on a note
 
-DATA_CHARS = 400  # of what is said of a node's data, unless settings or room say otherwise
+DATA_CHARS = 400  # default length of the text about a node's data
 
 Row = dict[str, Any]
 _REASONS = {"name-vector": "name", "refers-to": "refers to", "referred-by": "referred to by"}
@@ -34,10 +34,10 @@ def node_row(
     words: frozenset[str] = NO_WORDS,
     facts: Sequence[NodeFact] | None = None,
 ) -> Row:
-    """Returns the row of a node. `config` is its type, where one is known; `words` are stems of the
-    question, `facts` what its data say, where they are known already.
+    """Returns the row of a node.
 
-    Units: characters.
+    `config` is its type, if it is stored or built in; `words` are stems of the question; `facts`
+    are the facts in its data, if they were read before. Units: characters.
     """
     node = scored.node
     label = node_label(node)
@@ -56,9 +56,7 @@ def node_row(
 
 
 def process_cell(code: str | None, limit: int, words: frozenset[str] = NO_WORDS) -> str | None:
-    """Returns a node's code: as it is where it fits, else its beginning and the
-    passage asked for.
-    """
+    """Returns a node's code, or its beginning and the passage about the question if too long."""
     if not code:
         return None
     text = redacted(code).text
@@ -66,9 +64,7 @@ def process_cell(code: str | None, limit: int, words: frozenset[str] = NO_WORDS)
 
 
 def brief_row(node: Node, facts: Sequence[NodeFact]) -> Row:
-    """Returns the row of a node that is only named: what it is called, and what it
-    does on one line.
-    """
+    """Returns the row of a node shown in one line: key, name, type and what it does."""
     label = node_label(node)
     return {
         "_key": node.key,
@@ -79,9 +75,7 @@ def brief_row(node: Node, facts: Sequence[NodeFact]) -> Row:
 
 
 def note_row(node: Node, facts: Sequence[NodeFact], around: Sequence[str]) -> Row:
-    """Returns the row of a note or a frame: its sentence, and the keys of the nodes that it is
-    around.
-    """
+    """Returns the row of a note or a frame: its text and the keys of the nodes on it."""
     more = f" …+{len(around) - MAX_AROUND}" if len(around) > MAX_AROUND else ""
     label = node_label(node)
     return {
@@ -92,12 +86,12 @@ def note_row(node: Node, facts: Sequence[NodeFact], around: Sequence[str]) -> Ro
 
 
 def says_same(key: str, name: str) -> bool:
-    """Returns whether a name only repeats a key's last part: `api-call` and `API Call`."""
+    """Returns True if a name only repeats the last part of a key: `api-call` and `API Call`."""
     return letters(name) in (letters(key), letters(key.rpartition(".")[2]))
 
 
 def type_row(config: NodeTypeConfig, *, truncate_process: int, with_process: bool) -> Row:
-    """Returns the row of a node type, with its code where a node without its own is shown."""
+    """Returns the row of a node type, with its code if `with_process` is set."""
     code = config.node.process if with_process else None
     name = config.display_name
     return {
@@ -110,10 +104,9 @@ def type_row(config: NodeTypeConfig, *, truncate_process: int, with_process: boo
 
 
 def why(scored: ScoredNode) -> str:
-    """Returns a node's score (best: 100) and why it is there, as `87 text+vector` or
-    `31 near fetch-api`.
+    """Returns a node's score (best: 100) and the reasons: `87 text+vector`, `31 near fetch-api`.
 
-    A score says nothing where no node is near the question: it is `weak` then.
+    If no node is similar to the question, scores mean nothing and `weak` is written instead.
     """
     short = dict.fromkeys(map(_short_reason, scored.reasons))
     score = "weak" if scored.weak else str(round(scored.score * 100))

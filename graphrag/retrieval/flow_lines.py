@@ -1,7 +1,7 @@
 """Writes edges as lines of a flow in walking order: `fetch --success--> parse --> store`.
 
-Nodes are named by their keys, which tables of nodes give the names of. Keys and labels that hold
-an arrow or a line break are quoted, so no text of a node can pass for a line of the flow.
+Nodes are written by key; the node tables have their names. Keys and labels that contain an arrow or
+a line break are quoted, so that the text of a node cannot be mistaken for a line of the flow.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ _PLAIN = re.compile(r"[\w.,/()&+%?!=<>'-]+(?: [\w.,/()&+%?!=<>'-]+)*")
 
 
 def walking_order(nodes: Sequence[Node], edges: Sequence[Edge]) -> list[str]:
-    """Returns the keys of nodes as a walk from the starts meets them; what nothing leads to
-    begins a walk.
-    """
+    """Returns the keys of nodes in depth-first order from the nodes without incoming edges."""
     onward = _onward(edges)
     entered = {edge.target for edge in edges if edge.source != edge.target}
     order: dict[str, None] = {}
@@ -34,12 +32,12 @@ def walking_order(nodes: Sequence[Node], edges: Sequence[Edge]) -> list[str]:
             if key not in order:
                 order[key] = None
                 waiting += [edge.target for edge in reversed(onward.get(key, ()))]
-    known = {node.key for node in nodes}
-    return [key for key in order if key in known]
+    node_keys = {node.key for node in nodes}
+    return [key for key in order if key in node_keys]
 
 
 def flow_lines(nodes: Sequence[Node], edges: Iterable[Edge], order: Sequence[str]) -> list[str]:
-    """Returns each edge once, straight runs joined in one line, in the order of the walk."""
+    """Returns lines with each edge once, in walking order. Unbranched runs are one line."""
     by_key = {node.key: node for node in nodes}
     left = _onward([edge for edge in edges if edge.source in by_key and edge.target in by_key])
     names = {key: _written(key) for key in by_key}
@@ -59,7 +57,7 @@ def flow_lines(nodes: Sequence[Node], edges: Iterable[Edge], order: Sequence[str
 
 
 def unconnected(nodes: Sequence[Node], edges: Iterable[Edge]) -> list[str]:
-    """Returns the keys of steps that no edge reaches or leaves, written as in the lines."""
+    """Returns the keys of steps without edges, quoted as in the lines."""
     tied = {key for edge in edges for key in (edge.source, edge.target)}
     return [
         _written(node.key) for node in nodes if node.key not in tied and node.type not in NO_STEPS
@@ -67,9 +65,7 @@ def unconnected(nodes: Sequence[Node], edges: Iterable[Edge]) -> list[str]:
 
 
 def edge_rows(edges: Iterable[Edge], nodes: Mapping[str, Node]) -> list[dict[str, str | None]]:
-    """Returns edges as rows of a table: where each leads from and to, and what its
-    output is called.
-    """
+    """Returns edges as table rows: source, target, and the label or the name of the output."""
     return [
         {
             "from": edge.source,
@@ -89,7 +85,7 @@ def _onward(edges: Iterable[Edge]) -> dict[str, list[Edge]]:
 
 
 def _written(text: str) -> str:
-    """Returns a key or label as it is where it is plain, else quoted."""
+    """Returns a key or label, quoted if it contains special characters."""
     if "--" in text:
         return compact_json(text)
     return text if _PLAIN.fullmatch(text) else encode(text)
@@ -103,9 +99,7 @@ def _arrow(edge: Edge, source: Node) -> str:
 
 
 def _output_name(edge: Edge, source: Node) -> str:
-    """Returns what the output is called that an edge leaves by; its id where several
-    have no name.
-    """
+    """Returns the name of the output that an edge leaves by; its id if several have no name."""
     outputs = [point for _, point in source.points("out")]
     unnamed = sum(not point.display for point in outputs)
     for point in outputs:

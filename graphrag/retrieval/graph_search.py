@@ -1,4 +1,4 @@
-"""Searches one graph for one question, in hybrid or vector mode: searches, fuses, walks, reads."""
+"""Searches one graph for one question, in hybrid or vector mode."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Findings:
     """The result of one search: nodes and the notes and frames beside them, best first; the edges
     between the nodes; the stored types of all that was read.
 
-    `searched` is the time at which the ranking was done, in seconds of `time.perf_counter`.
+    `searched` is the time at which the ranking was complete, in seconds of `time.perf_counter`.
     """
 
     nodes: Sequence[ScoredNode]
@@ -44,8 +44,8 @@ class Findings:
 
 @dataclass(slots=True)
 class GraphSearch:
-    """One search in progress. `words` are those of the query that are searched, as `stems`;
-    `vector` is (model, float32[dim]); `notes` is added to.
+    """One search in progress. `words` are the words of the query to search for, `stems` their
+    stems; `vector` is (model, float32[dim]). The search appends to `notes`.
     """
 
     source: GraphDataSource
@@ -116,7 +116,7 @@ class GraphSearch:
     async def _paths(
         self, reads: HitEdges, hits: SearchHits, near: Sequence[str]
     ) -> Mapping[str, float]:
-        """Returns the ends of typed paths that start at what the question names."""
+        """Returns the ends of typed paths that start at nodes named in the question."""
         asked = read_question(self.query, hits.names)
         labels = None if self.vector is None else self.labels
         return await find_paths(reads, asked, near, labels)
@@ -124,7 +124,7 @@ class GraphSearch:
     async def _shown(
         self, signals: Mapping[str, Sequence[Hit]], best: Sequence[Ranked], *, finds_twins: bool
     ) -> Findings:
-        """Reads the ranked nodes, and orders them by what their documents say."""
+        """Reads the ranked nodes and lifts those that contain nearly all words of the question."""
         ranked = {one.key: one for one in best}
         compared_keys = compared(signals["text"])
         for key in compared_keys:
@@ -220,9 +220,10 @@ class GraphSearch:
         searched: float,
         twins: Twins = frozenset(),
     ) -> Findings:
-        """Returns the best steps, the notes and frames that were as good, and edges between steps.
+        """Returns the best steps, the notes and frames among the best nodes, and the steps' edges.
 
-        A note takes no place of a step. If there are only notes, they are the result.
+        Notes do not count towards the maximum number of steps. If there are only notes, they are
+        returned as nodes.
         """
         most, left_out = self.options.max_nodes, self.options.exclude_types
         wanted = [scored for scored in nodes if scored.node.type not in left_out]

@@ -12,12 +12,12 @@ from datasources.links import Link, LinkWalk, TypedLink
 from datasources.search import HitLinks
 
 MAX_LINKS = 5_000  # edges read at the hits
-MAX_DEGREE = 50  # nodes with more edges are no way for a second step: they lead everywhere
+MAX_DEGREE = 50  # a second step does not pass nodes with more edges: they lead everywhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitEdges:
-    """The edges around the hits of one search; `sent` are those that came with them.
+    """The edges around the hits of one search; `sent` are the edges returned with the hits.
 
     At most `limit` edges are read at the hits.
     """
@@ -45,7 +45,7 @@ class HitEdges:
         links = await self.source.get_links(self.graph_key, keys, limit=self.limit + 1)
         if len(links) <= self.limit:
             return links
-        # Hubs lead everywhere: without them the edges of the other nodes count.
+        # Hubs lead everywhere and would use up the limit, so their edges are left out.
         most = self.limit // len(keys)
         return await self.source.get_links(self.graph_key, keys, max_degree=most)
 

@@ -1,7 +1,7 @@
-"""Writes an outline of a whole graph, for questions about all of it: sizes, types,
-names, flow, notes.
+"""Writes an outline of a whole graph: sizes, types, names, flow and nodes without edges.
 
-Every list in it is complete, so a model can count in it. What people wrote stands in cells.
+It answers questions about the whole graph. Every list is complete, so that a model can count its
+entries. Text written by people is always inside table cells.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from tools.read_tools.views import digest, table
 from tools.toon import encode
 
 MAX_NODES = 200
-NOTE_CHARS = (160, 80, 30, 0)
-"""How much of a node without edges is shown: the most that fits."""
+NOTE_CHARS = (160, 80, 30, 0)  # characters of a node without edges; the largest that fits is used
 
 
 async def build_outline(
@@ -33,7 +32,7 @@ async def build_outline(
     budget_tokens: int,
     count_tokens: Callable[[str], int],
 ) -> str | None:
-    """Return the outline of a graph; None for one too large, or with keys that hold blanks.
+    """Returns the outline of a graph, or None if it is too large or a key contains whitespace.
 
     Raises: GraphNotFound.
     """
@@ -51,10 +50,10 @@ async def build_outline(
         "nodes": stats.nodes,
         "edges": stats.edges,
     }
-    said = encode({name: value for name, value in head.items() if value is not None})
-    begin = [context_phrase("outline", language), said, _sheets(graph, nodes)]
+    header = encode({name: value for name, value in head.items() if value is not None})
+    begin = [context_phrase("outline", language), header, _sheets(graph, nodes)]
     end = [*_names(nodes), *_flow(edges)]
-    for chars in (*NOTE_CHARS, None):  # at last also without the nodes of each type
+    for chars in (*NOTE_CHARS, None):  # None: also without the keys of each type
         more = _loose(nodes, edges, chars) if chars else []
         text = "\n".join([*begin, _types(nodes, with_keys=chars is not None), *end, *more])
         if count_tokens(text) <= budget_tokens:
@@ -89,7 +88,7 @@ def _names(nodes: Sequence[Node]) -> list[str]:
 
 
 def _flow(edges: Sequence[Edge]) -> list[str]:
-    """Return every edge once, as paths of keys: each key of a path leads to the next."""
+    """Returns a table with every edge once, as paths: each key of a path leads to the next."""
     by_label: dict[str | None, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     by_label[None] = defaultdict(list)  # the main flow comes first
     for edge in edges:
@@ -104,19 +103,19 @@ def _flow(edges: Sequence[Edge]) -> list[str]:
 
 
 def paths(onward: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Return few paths that go along every link once; those that begin where nothing leads
-    to come first.
+    """Returns paths that together use every link once; paths from nodes without incoming links
+    come first.
     """
     left = {source: list(reversed(targets)) for source, targets in onward.items()}
     entered = {target for targets in onward.values() for target in targets}
-    found: list[list[str]] = []
+    all_paths: list[list[str]] = []
     for start in sorted(left, key=lambda source: source in entered):
         while left[start]:
             path = [start]
             while left.get(path[-1]):
                 path.append(left[path[-1]].pop())
-            found.append(path)
-    return found
+            all_paths.append(path)
+    return all_paths
 
 
 def _loose(nodes: Sequence[Node], edges: Sequence[Edge], chars: int) -> list[str]:

@@ -1,7 +1,6 @@
-"""Builds what a model is sent for a question: system prompt, nodes always sent,
-retrieved context, question.
+"""Builds the messages for a question: instructions, nodes always sent, context and question.
 
-The one builder of it, for the agent and for the commands that show it.
+Used by the agent and by the commands that show a prompt.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tools.base import Role, SessionKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedPrompt:
-    """The messages of a question, in order, and what they were made of."""
+    """The messages for a question, in order, and the retrieval and context behind them."""
 
     instructions: SystemMessage
     always_sent: SystemMessage | None
@@ -56,13 +55,13 @@ class PreparedPrompt:
 
     def context_as_dict(self) -> dict[str, Any]:
         """Returns the retrieval and its context as JSON, without the other messages."""
-        found = self.retrieval
-        built = self.context
-        shown = {*built.nodes, *built.brief}
+        retrieval = self.retrieval
+        context = self.context
+        shown = {*context.nodes, *context.brief}
         return {
-            "graph": found.graph.key,
-            "question": found.question,
-            "mode": found.mode,
+            "graph": retrieval.graph.key,
+            "question": retrieval.question,
+            "mode": retrieval.mode,
             "nodes": [
                 {
                     "key": scored.node.key,
@@ -73,18 +72,18 @@ class PreparedPrompt:
                     "reasons": list(scored.reasons),
                     "shown": scored.node.key in shown,
                 }
-                for scored in found.nodes
+                for scored in retrieval.nodes
             ],
-            "edges": list(built.edges),
-            "types": list(built.types),
-            "outline": built.outlined,
-            "whole": built.whole,
-            "dropped_nodes": built.dropped_nodes,
-            "tokens": built.tokens,
+            "edges": list(context.edges),
+            "types": list(context.types),
+            "outline": context.outlined,
+            "whole": context.whole,
+            "dropped_nodes": context.dropped_nodes,
+            "tokens": context.tokens,
             "tokenizer": tokenizer_name(),
-            "notes": list(found.notes),
-            "ms": {stage: round(value, 3) for stage, value in found.ms.items()},
-            "text": built.text,
+            "notes": list(retrieval.notes),
+            "ms": {stage: round(value, 3) for stage, value in retrieval.ms.items()},
+            "text": context.text,
         }
 
 
@@ -98,10 +97,9 @@ async def write_instructions(
     session_kind: SessionKind = "chat",
     calls: int | None = None,
 ) -> SystemMessage:
-    """Return the system prompt of a conversation about a graph, or of a run, whose model is
-    asked so often.
+    """Returns the system prompt of a conversation about a graph or of a run.
 
-    Raises: GraphNotFound, PromptError.
+    `calls` is the maximum number of model calls of a run. Raises: GraphNotFound, PromptError.
     """
     inputs = PromptInputs(
         graph=graph,
@@ -131,19 +129,20 @@ async def prepare_prompt(
     always_tokens: int = ALWAYS_TOKENS,
     context_room: Callable[[int, int], int] | None = None,
 ) -> PreparedPrompt:
-    """Retrieve for the question and write the messages; a conversation keeps the
-    `instructions` it has.
+    """Retrieves nodes for a question and writes the messages for the model.
 
-    `compact`: for a small window. `context_room` says after instructions of so many tokens how many
-    of those wanted the context may have; `always_tokens`, how many what is always sent may have.
+    A conversation passes the `instructions` that it already has. `compact` is for models with a
+    small context window. `context_room` takes the tokens of all system messages and the wanted
+    budget, and returns the budget of the context. `always_tokens` is the budget for nodes that are
+    always sent.
 
     Raises: GraphNotFound, PromptError.
     """
-    found = await retriever.retrieve(graph_key, question)
+    retrieval = await retriever.retrieve(graph_key, question)
     if instructions is None:
         instructions = await write_instructions(
             source,
-            found.graph,
+            retrieval.graph,
             role=role,
             language=options.language,
             compact=compact,
@@ -151,26 +150,26 @@ async def prepare_prompt(
             calls=calls,
         )
     always = await write_always_sent(
-        source, found.graph, language=options.language, budget=always_tokens
+        source, retrieval.graph, language=options.language, budget=always_tokens
     )
     system_tokens = sum(count_tokens(part.content) for part in (instructions, always) if part)
     if context_room is not None:
         options = replace(options, budget_tokens=context_room(system_tokens, options.budget_tokens))
-    options = replace(options, with_types=False)  # the instructions have them
-    context = await context_for(source, found, options, system_tokens=system_tokens)
+    options = replace(options, with_types=False)  # the instructions contain the types
+    context = await context_for(source, retrieval, options, system_tokens=system_tokens)
     return PreparedPrompt(
         instructions=instructions,
         always_sent=always,
         context_message=SystemMessage(
             content=f"{CONTEXT_MARKER}\n{context.text}", stable=False, whole_graph=context.whole
         ),
-        question=UserMessage(content=question, retrieved=_shown(found, context)),
-        retrieval=found,
+        question=UserMessage(content=question, retrieved=_shown(retrieval, context)),
+        retrieval=retrieval,
         context=context,
     )
 
 
-def _shown(found: Retrieval, context: Context) -> tuple[str, ...]:
-    """Returns the keys of the nodes found that the context shows, most relevant first."""
+def _shown(retrieval: Retrieval, context: Context) -> tuple[str, ...]:
+    """Returns the keys of the retrieved nodes that the context shows, most relevant first."""
     shown = {*context.nodes, *context.brief}
-    return tuple(scored.node.key for scored in found.nodes if scored.node.key in shown)
+    return tuple(scored.node.key for scored in retrieval.nodes if scored.node.key in shown)

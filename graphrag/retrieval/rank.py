@@ -2,16 +2,16 @@
 
 Independent of any store.
 
-Fusion adds scores normalised to each search's best, because a rank alone forgets by how much a
-node won. Where a search was cut at its limit, scores count from that of the last hit: a node just
-behind it must not lose by more than it does.
+Fusion adds scores normalised to the best score of each search, because ranks alone lose the
+distances between nodes. If a search was cut at its limit, the score of its last hit is subtracted
+first, so that a node just behind the cut does not lose more than the small difference in score.
 
-A search of names always has a best hit, however little names say in a graph. The vectors of names
-and of all text come of one model, so their cosines compare: names count by as much as all text
-bears them out, the projection of the one's scores on the other's. No constant is fitted. The scores
-of words in names and in all text are of one kind, too: the information of the question's words that
-a node has. They count in one unit, so that a name with one word of the question is less than a
-description with all of them.
+A search of names always has a best hit, even in a graph whose names say little. The vectors of
+names and of all text come from the same model, so their cosines are comparable: hits of names are
+weighted by their agreement with the search of all text, the projection of one list of scores on the
+other. No constant is fitted. Word scores of names and of all text are comparable as well, both are
+sums of the information of matching words. They are normalised together, so that a name with one
+word of the question counts less than a description with all of them.
 
 Spreading is a personalised PageRank on the symmetrically normalised adjacency, so that a hub does
 not collect what its many neighbours are worth; its restart vector is the fused score raised to
@@ -43,25 +43,25 @@ Scores = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 SAME = 1e-6  # scores that differ by a smaller share of their value are equal
-TINY = 1e-290  # the smallest divisor of a weight: a smaller one makes it infinite
+TINY = 1e-290  # smallest divisor of a weight; dividing by less would overflow
 DIGITS = 12  # scores are rounded, so that they do not depend on the order of edges
 MAX_REFERENCES = 5_000
 
 TRUST = 2.0  # typed paths weigh the share of the question that the best one uses, to this power
-KEPT = 0.1  # the least weight of the searches beside typed paths
-NEEDING = 3  # number of best nodes whose references are shown in any case
-PARTNER_SHARE = 5  # these references take at most one place in so many
+KEPT = 0.1  # smallest weight of the other searches if there are typed paths
+NEEDING = 3  # number of best nodes whose references are always shown
+PARTNER_SHARE = 5  # these references take at most one of every PARTNER_SHARE places
 
-REASON_SHARE = 0.5  # a search is named as a reason from this share of its best score on
+REASON_SHARE = 0.5  # smallest share of a search's best score at which it is named as a reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankOptions:
-    """Weights of the searches and of the spreading, without unit.
+    """Weights of the searches and of spreading, without unit.
 
-    `candidates` is the number of hits of each search; a list of as many was cut there.
-    `damping` is the share of a score that walks on along an edge (0 turns spreading off);
-    `reference` is the weight of a reference by name, where an edge weighs 1.
+    `candidates` is the maximum number of hits of each search; a list of this length is taken as
+    cut. `damping` is the share of a score that is passed on along edges (0 turns spreading off);
+    `reference` is the weight of a reference by name, relative to an edge.
     """
 
     weights: Mapping[str, float] = field(
@@ -75,7 +75,7 @@ class RankOptions:
 
 
 class Ranked(NamedTuple):
-    """One ranked node: its score (best: 1) and why it is there, strongest reason first."""
+    """One ranked node: its score (best: 1) and its reasons, strongest first."""
 
     key: str
     score: float
@@ -87,11 +87,11 @@ def fuse(
     weights: Mapping[str, float],
     candidates: int | None = None,
 ) -> dict[str, float]:
-    """Returns the weighted sum of each node's scores, every signal from 0 to its own best.
+    """Returns the weighted sum of each node's scores, each signal normalised to its best score.
 
-    Hits are best first. A signal of `candidates` hits or more was cut: its least score stands for
-    all that is behind. Names weigh as much of their weights as all text bears out: their vectors by
-    what both find, their words by how much of the question they hold beside all words.
+    Hits are best first. A signal with `candidates` hits or more is taken as cut, and its lowest
+    score is subtracted. The weight of name vectors is scaled by their agreement with the vectors of
+    all text, the weight of name words by their best score relative to that of all words.
     """
     fused: dict[str, float] = {}
     both = weights.get("vector", 0.0) > 0 and weights.get("name-vector", 0.0) > 0
@@ -110,7 +110,7 @@ def fuse(
             continue
         cut = candidates is not None and len(hits) >= candidates
         least = max(0.0, hits[-1].score) if cut else 0.0
-        if best - least < SAME * best:  # nothing is known of how far anyone is ahead
+        if best - least < SAME * best:  # all scores are equal: there are no differences to keep
             least = 0.0
         factor = weight / max(best - least, TINY)
         before = fused.get
@@ -121,17 +121,17 @@ def fuse(
 
 
 def name_vector_agreement(names: Sequence[Hit], whole: Sequence[Hit]) -> float:
-    """Returns the share of the hits of names that the search of all text confirms, from 0 to 1.
+    """Returns the agreement of name hits with the search of all text, from 0 to 1.
 
-    It is 1 where the same nodes score as well by their names as by all their text or better, or
-    where there is nothing to compare; it is small where names score low or name other nodes.
+    It is 1 if the same nodes score at least as well by name as by all text, or if there is nothing
+    to compare. It is small if names score low or favour other nodes.
     """
     scores = {key: score for key, score in whole if score > 0}
     most = sum([score * score for score in scores.values()])
     if most <= 0 or _best(names) <= 0:
         return 1.0
-    found = sum([score * scores[key] for key, score in names if key in scores])
-    return min(1.0, max(0.0, found / most))
+    agreement = sum([score * scores[key] for key, score in names if key in scores])
+    return min(1.0, max(0.0, agreement / most))
 
 
 def _best(hits: Sequence[Hit]) -> float:
@@ -140,9 +140,9 @@ def _best(hits: Sequence[Hit]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Adjacency:
-    """A symmetric matrix of undirected pairs, cell by cell in any order, as `adjacency` makes it.
+    """A symmetric sparse matrix of undirected pairs, as returned by `adjacency`.
 
-    Shapes: `rows`, `columns` int64[cells]; `weights` float64[cells], None where each is 1.
+    Shapes: `rows`, `columns` int64[cells]; `weights` float64[cells], None if all are 1.
     """
 
     size: int
@@ -166,10 +166,10 @@ class Adjacency:
         weights: list[float] = (
             [1.0] * len(columns) if self.weights is None else self.weights[cells].tolist()
         )
-        found: dict[int, list[tuple[int, float]]] = {row: [] for row in rows}
+        cells_by_row: dict[int, list[tuple[int, float]]] = {row: [] for row in rows}
         for row, column, weight in zip(self.rows[cells].tolist(), columns, weights, strict=True):
-            found[row].append((column, weight))
-        return found
+            cells_by_row[row].append((column, weight))
+        return cells_by_row
 
 
 def adjacency(
@@ -178,15 +178,15 @@ def adjacency(
     weak: Integers | None = None,
     weight: float = 1.0,
 ) -> Adjacency:
-    """Returns the symmetric matrix of undirected pairs: 1, of `weak` ones `weight`; self
-    loops are dropped.
+    """Returns the symmetric matrix of undirected pairs, without self loops.
 
-    A pair that is both counts 1. Shapes: int64[k, 2] → size×size.
+    The weight of `pairs` is 1, of `weak` pairs `weight`; a pair in both has weight 1.
+    Shapes: int64[k, 2] → size×size.
     """
     strong = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     sources, targets = (strong if weak is None else np.concatenate([strong, weak])).T
-    # A pair as one number: its ends, the lesser first, and whether it is weak: the strong of
-    # two comes first.
+    # Each pair is encoded as one number: lower end, higher end, weak bit. After sorting, the strong
+    # one of two equal pairs comes first.
     bits = size.bit_length()
     numbers = (np.minimum(sources, targets) << bits | np.maximum(sources, targets)) << 1
     if weak is not None:
@@ -196,7 +196,7 @@ def adjacency(
     low = places >> bits
     high = places & (1 << bits) - 1
     is_kept = low != high
-    is_kept[1:] &= places[1:] != places[:-1]  # the first of each
+    is_kept[1:] &= places[1:] != places[:-1]  # keep the first of equal pairs
     low = low[is_kept]
     high = high[is_kept]
     return Adjacency(
@@ -211,15 +211,15 @@ def spread(seeds: Scores, links: Adjacency, options: RankOptions) -> Scores:
     """Returns the scores after walking the edges.
 
     Shapes: seeds float64[n], not negative; links n×n of weights from 0 to 1.
-    Where a node has no edge its score stays its own share, as if the walk came straight back.
+    A node without edges keeps its own share, as if the walk returned to it at once.
     """
     best = float(seeds.max(initial=0.0))
     if best <= 0:
         return seeds
-    restart = (seeds / best) ** options.sharpness  # by the best first: a power of a tiny score is 0
+    restart = (seeds / best) ** options.sharpness  # scaled first: powers of tiny scores underflow
     restart /= restart.sum()
     degrees = np.maximum(links.times(np.ones(len(seeds))), 1.0)
-    scale = np.sqrt(degrees)  # what walks is divided by it, which spares a matrix of scaled weights
+    scale = np.sqrt(degrees)  # scaling the scores avoids a second matrix with scaled weights
     score: Scores = restart / scale
     start = (1.0 - options.damping) * score
     share = options.damping / degrees
@@ -231,10 +231,11 @@ def spread(seeds: Scores, links: Adjacency, options: RankOptions) -> Scores:
 def frontier(
     links: LinkTable, fused: Mapping[str, float], walked: int, options: RankOptions
 ) -> list[str]:
-    """Returns the best of the nodes whose edges were not read yet, a third of `candidates` at most.
+    """Returns the best nodes whose edges were not read yet, at most a third of `candidates`.
 
-    Their edges make a second step: passage, entity, passage. One step over `links`, the edges of
-    the first `walked` nodes, says who is best. The nodes of `fused` lead `links`.
+    Reading their edges makes a second step possible: passage, entity, passage. They are scored by
+    one step over `links`, the edges of the first `walked` nodes. `links` begins with the nodes of
+    `fused`.
     """
     best = max(fused.values())
     if options.damping <= 0 or links.ends.max(initial=-1) < walked or best <= 0:
@@ -249,9 +250,7 @@ def frontier(
 
 
 def _seeds(size: int, fused: Mapping[str, float]) -> Scores:
-    """Returns the fused scores of the first nodes of some, 0 for the
-    others. Shapes: float64[size].
-    """
+    """Returns the fused scores, padded with 0 to `size`. Shapes: float64[size]."""
     seeds = np.zeros(size)
     seeds[: len(fused)] = np.fromiter(fused.values(), dtype=np.float64, count=len(fused))
     return seeds
@@ -267,12 +266,13 @@ def rank(
     paths: Mapping[str, float] | None = None,
     spare: int = 0,
 ) -> list[Ranked]:
-    """Returns the best nodes of all searches and of their surroundings, at most `limit`.
+    """Returns the best nodes of all searches and their neighbours, at most `limit`.
 
-    Ties are in key order, so equal input gives equal output. `fused` saves fusing again; its nodes
-    lead a table of links. Nodes that the best ones refer to, or that refer to them, take the last
-    places if they have none. `paths` are the ends of typed paths with their scores, best first.
-    `spare` more nodes follow, for places that become free.
+    Ties are in key order, so equal input gives equal output. `fused` are the fused scores, if they
+    were computed before; a table of links begins with their nodes. Nodes that the best ones refer
+    to, or that refer to them, get the last places if they would be missing. `paths` are the ends of
+    typed paths with their scores, best first. Up to `spare` further nodes follow, to fill places
+    that become free.
     """
     fused = fuse(signals, options.weights, options.candidates) if fused is None else fused
     if not fused or limit <= 0:
@@ -299,7 +299,7 @@ def rank(
     best = _order(keys, scores, limit + spare)
     order = _with_partners(best[:limit], keys, row, references)
     order = list(dict.fromkeys((*order, *best)))
-    if paths:  # the ends of the best paths
+    if paths:
         signals = {**signals, "path": [Hit(key, score) for key, score in paths.items()]}
     names = _reasons(signals, {**options.weights, "path": 1.0}, {keys[i] for i in order})
     values: list[float] = scores.tolist()
@@ -320,7 +320,7 @@ def rank(
 def _add_paths(
     scores: Scores, row: Mapping[str, int], paths: Mapping[str, float], sharpness: float
 ) -> None:
-    """Adds the scores of the ends of typed paths; the best is the share of the question it uses."""
+    """Adds the scores of path ends. The best score is the share of the question that is used."""
     best = max(paths.values(), default=0.0)
     trust = (1.0 - KEPT) * best**TRUST
     scores *= 1.0 - trust
@@ -338,12 +338,13 @@ def _rows(table: LinkTable, row: dict[str, int]) -> Integers:
 def _with_partners(
     order: list[int], keys: Sequence[str], row: Mapping[str, int], references: ReferenceLinks
 ) -> list[int]:
-    """Returns the order with missing partners of its best nodes in its last places."""
-    known = set(order)
+    """Returns the order with missing partners of the best nodes in the last places."""
+    ranked_rows = set(order)
     partners = (
         row[key] for i in order[:NEEDING] for key in references.partners(keys[i]) if key in row
     )
-    missing = [i for i in dict.fromkeys(partners) if i not in known][: len(order) // PARTNER_SHARE]
+    missing = [i for i in dict.fromkeys(partners) if i not in ranked_rows]
+    missing = missing[: len(order) // PARTNER_SHARE]
     return [*order[: len(order) - len(missing)], *missing]
 
 
@@ -352,9 +353,9 @@ def _order(keys: Sequence[str], scores: Scores, limit: int) -> list[int]:
     rows = np.arange(len(keys))
     if len(keys) > limit:
         rows = np.flatnonzero(scores >= np.partition(scores, len(keys) - limit)[len(keys) - limit])
-    found: list[int] = rows.tolist()
+    candidates: list[int] = rows.tolist()
     values: list[float] = (-scores[rows]).tolist()
-    ordered = sorted(zip(values, [keys[i] for i in found], found, strict=True))
+    ordered = sorted(zip(values, [keys[i] for i in candidates], candidates, strict=True))
     return [i for _, _, i in ordered[:limit]]
 
 
@@ -372,7 +373,7 @@ def _reasons(
                 break
             if key in wanted:
                 strong.setdefault(key, []).append((-score / best, name))
-    return {key: tuple(name for _, name in sorted(found)) for key, found in strong.items()}
+    return {key: tuple(name for _, name in sorted(pairs)) for key, pairs in strong.items()}
 
 
 def _nearest(
@@ -382,7 +383,7 @@ def _nearest(
     neighbours: Sequence[tuple[int, float]],
     references: ReferenceLinks,
 ) -> tuple[str, ...]:
-    """Returns the best neighbour as the reason of a node that no search found well by itself."""
+    """Returns the best neighbour as the reason for a node without a reason of its own."""
     if not neighbours:
         return ()
     _, best, weight = min((-scores[j] * weight, keys[j], weight) for j, weight in neighbours)

@@ -1,4 +1,4 @@
-"""Remembers results for a while: bounded, expiring, one computation for identical calls at once."""
+"""Caches results, bounded and expiring. Simultaneous identical calls share one computation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ T = TypeVar("T")
 
 
 class ResultCache(Generic[T]):
-    """Holds at most `max_entries` results for `ttl_s` seconds each; the least recently
-    used goes first.
-
-    A failed computation is not kept.
+    """Holds at most `max_entries` results for `ttl_s` seconds each and evicts the least recently
+    used. Failed computations are not cached.
     """
 
     def __init__(
@@ -31,7 +29,7 @@ class ResultCache(Generic[T]):
         return len(self._entries)
 
     def drop(self, key: Hashable) -> None:
-        """Forget a value, which is known to be another by now."""
+        """Removes an outdated value."""
         self._entries.pop(key, None)
 
     async def get(
@@ -41,10 +39,10 @@ class ResultCache(Generic[T]):
         *,
         keep: Callable[[T], bool] = lambda _: True,
     ) -> tuple[T, bool]:
-        """Return the value and whether it was there already (or being computed for someone else).
+        """Returns the value, and True if it was cached or being computed for another caller.
 
-        A caller that is cancelled does not take the computation from the others. A value that
-        `keep` refuses is given to all who wait for it and then forgotten.
+        Cancelling one caller does not cancel the computation for the others. A value that `keep`
+        rejects is returned to all waiting callers but not cached.
         """
         entry = self._entries.get(key)
         if entry is not None:
@@ -64,9 +62,8 @@ class ResultCache(Generic[T]):
 
     def _computed(self, key: Hashable, task: asyncio.Future[T], keep: Callable[[T], bool]) -> None:
         del self._running[key]
-        if (
-            task.cancelled() or task.exception() is not None
-        ):  # every waiter has it: nothing is warned of
+        # Reading the exception, which every waiting caller gets, avoids a warning of asyncio.
+        if task.cancelled() or task.exception() is not None:
             return
         if keep(value := task.result()):
             self._entries[key] = (self._clock() + self._ttl_s, value)

@@ -1,4 +1,4 @@
-"""What a retrieval is asked for, and what it returns."""
+"""Options and result of a retrieval."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from datasources.types import Edge, Graph, NodeTypeConfig, ScoredNode
 from graphrag.retrieval.rank import RankOptions
 
 Mode = Literal["hybrid", "vector", "text"]
-GRAPH_ORDER = "graph-order"
-"""A note: no search found anything, so the first nodes of the graph are given."""
+
+# Notes of a retrieval
+GRAPH_ORDER = "graph-order"  # no search found anything: the result is the first nodes of the graph
 NO_VECTORS = "no-vectors"
 EMBEDDING_FAILED = "embedding-failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalOptions:
-    """What to retrieve. `min_cosine` bounds vector mode; `seeds` and `max_depth` its surroundings.
+    """Mode and limits of a retrieval.
 
-    Where no cosine reaches it, what hybrid mode finds is called weak.
-
-    Nodes of `exclude_types` are left out of the result (they are still walked over).
+    `min_cosine` is the smallest cosine of a hit in vector mode; `seeds` is the number of hits whose
+    neighbourhood is read there, up to `max_depth` edges away. If no cosine reaches `min_cosine` in
+    hybrid mode, the nodes are marked as weak. Nodes of `exclude_types` are left out of the result,
+    but their edges are walked.
     """
 
     mode: Mode = "hybrid"
@@ -35,17 +37,16 @@ class RetrievalOptions:
 
     @property
     def asked(self) -> int:
-        """How many nodes to look for: some to spare for notes and for types that are left out."""
+        """Number of nodes to search for, with a reserve for notes and excluded types."""
         return 2 * self.max_nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrieval:
-    """What was found, most relevant first.
+    """The nodes and edges retrieved, most relevant first.
 
-    Units: `ms` holds milliseconds by stage (embed, search, read). `notes` name what
-    was not available. `canvas_notes` are notes and frames of the graph, which take no place of
-    a node.
+    Units: `ms` holds milliseconds by stage (embed, search, read). `notes` are codes of what was not
+    available. `canvas_notes` are notes and frames of the graph; they do not count as nodes.
     """
 
     graph: Graph
@@ -61,5 +62,5 @@ class Retrieval:
 
     @property
     def words_only(self) -> bool:
-        """Whether the embedding service failed, so that words alone were searched."""
+        """True if the embedding service failed, so that only words were searched."""
         return any(note.startswith(EMBEDDING_FAILED) for note in self.notes)

@@ -1,10 +1,10 @@
-"""Finds the nodes of a graph that a question needs: searches, walks the edges, reads the subgraph.
+"""Finds the nodes of a graph that answer a question: searches, walks edges, reads the subgraph.
 
-Two modes. `hybrid` fuses text, name and vector searches and walks the edges
-(`graphrag.retrieval.rank`); `vector` is the plain form: nearest vectors, then breadth-first
-surroundings. Neither calls a language model. A part that is not available (no embedder, no vectors,
-a failing embedding service) is left out and named in `Retrieval.notes`; the question is still
-answered.
+There are two main modes. `hybrid` fuses text, name and vector searches and walks the edges
+(`graphrag.retrieval.rank`); `vector` takes the nearest vectors and then their neighbours,
+breadth first. Neither calls a language model. If a part is not available (no embedder, no vectors,
+a failing embedding service), the search continues without it and adds a code to
+`Retrieval.notes`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from graphrag.retrieval.signals.path_signal import LabelVectors
 from graphrag.retrieval.signals.reference_signal import ReferenceIndex
 
 MAX_QUERY_CHARS = 2_000
-LEAD_WORDS = 12  # of a text at least twice as long these count as much as the whole text
+LEAD_WORDS = 12  # the first words of a text over twice as long get a vector of their own
 ENGLISH_MODEL = "not-english: NODIUS_EMBEDDINGS=multilingual knows more languages"
 
 log = logging.getLogger(__name__)
 
 
 class Retrieves(Protocol):
-    """Finds nodes for a question: a Retriever, or one with a second look."""
+    """Finds nodes for a question: a `Retriever` or a `SecondLook`."""
 
     @property
     def source(self) -> GraphDataSource: ...
@@ -101,31 +101,37 @@ class Retriever:
         query = " ".join(question[:MAX_QUERY_CHARS].split())
         # A graph that was created again under an old key may have an old revision, but another
         # time of creation.
-        at = (graph_key, graph.revision, graph.created_time, versions.vectors)
-        # Writing the options out takes longer than a look-up.
-        how = self._own_options if options is self.options else repr(options)
-        found, cached = await self._cache.get(
-            (*at, query.casefold(), how),
+        version = (graph_key, graph.revision, graph.created_time, versions.vectors)
+        # Formatting the options takes longer than a cache hit.
+        options_text = self._own_options if options is self.options else repr(options)
+        retrieval, cached = await self._cache.get(
+            (*version, query.casefold(), options_text),
             lambda: self._compute(graph, question, query, options),
             keep=_lasts,
         )
         seconds = time.perf_counter() - began
-        facts = {"nodeCount": len(found.nodes), "edgeCount": len(found.edges), "cacheHit": cached}
-        log.debug("rag_retrieve", extra=facts | {"mode": found.mode, "ms": round(seconds * 1e3, 2)})
+        facts = {
+            "nodeCount": len(retrieval.nodes),
+            "edgeCount": len(retrieval.edges),
+            "cacheHit": cached,
+        }
+        log.debug(
+            "rag_retrieve", extra=facts | {"mode": retrieval.mode, "ms": round(seconds * 1e3, 2)}
+        )
         if self._on_retrieved is not None:
             self._on_retrieved(seconds)
-        return replace(found, cached=True, question=question) if cached else found
+        return replace(retrieval, cached=True, question=question) if cached else retrieval
 
     async def search(self, graph_key: str, query: str, *, limit: int) -> Sequence[ScoredNode]:
-        """Returns the best nodes for a query, none if no search finds any.
+        """Returns the best nodes for a query, or an empty sequence if no search finds any.
 
         Raises: GraphNotFound.
         """
-        found = await self.retrieve(graph_key, query, replace(self.options, max_nodes=limit))
-        if GRAPH_ORDER in found.notes:
+        retrieval = await self.retrieve(graph_key, query, replace(self.options, max_nodes=limit))
+        if GRAPH_ORDER in retrieval.notes:
             return ()
-        every = (*found.nodes, *found.canvas_notes)
-        return sorted(every, key=lambda scored: -scored.score)[:limit]
+        nodes = (*retrieval.nodes, *retrieval.canvas_notes)
+        return sorted(nodes, key=lambda scored: -scored.score)[:limit]
 
     async def _compute(
         self, graph: Graph, question: str, query: str, options: RetrievalOptions
@@ -148,9 +154,9 @@ class Retriever:
             self._references,
         )
         is_near = options.mode == "vector"
-        found = await (search.vector_mode() if is_near else search.hybrid_mode())
-        types = sorted({scored.node.type for scored in found.nodes})
-        stored = {config.type: config for config in found.configs}
+        findings = await (search.vector_mode() if is_near else search.hybrid_mode())
+        types = sorted({scored.node.type for scored in findings.nodes})
+        stored = {config.type: config for config in findings.configs}
         configs = {
             name: config
             for name in types
@@ -161,23 +167,24 @@ class Retriever:
             graph=graph,
             question=question,
             mode=options.mode,
-            nodes=tuple(found.nodes),
-            edges=tuple(found.edges),
+            nodes=tuple(findings.nodes),
+            edges=tuple(findings.edges),
             configs=configs,
             notes=tuple(notes),
-            canvas_notes=tuple(found.notes),
+            canvas_notes=tuple(findings.notes),
             ms={
                 "embed": (embedded - started) * 1e3,
-                "search": (found.searched - embedded) * 1e3,
-                "read": (done - found.searched) * 1e3,
+                "search": (findings.searched - embedded) * 1e3,
+                "read": (done - findings.searched) * 1e3,
             },
         )
 
     async def _embed(
         self, query: str, options: RetrievalOptions
     ) -> tuple[tuple[str, Vector] | None, list[str]]:
-        """Returns model and vector of a query, and notes. The vector of a long query is the mean of
-        its own and that of its beginning.
+        """Returns the model and vector of a query, and notes.
+
+        The vector of a long query is the mean of its vector and the vector of its first words.
         """
         if options.mode == "text" or not query:
             return None, []
@@ -199,6 +206,6 @@ class Retriever:
         ) else []
 
 
-def _lasts(found: Retrieval) -> bool:
-    """Returns True if the result may be cached. Results found without vectors are not."""
-    return NO_VECTORS not in found.notes and not found.words_only
+def _lasts(retrieval: Retrieval) -> bool:
+    """Returns True if the result may be cached. Results of words alone are not."""
+    return NO_VECTORS not in retrieval.notes and not retrieval.words_only

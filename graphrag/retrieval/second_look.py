@@ -1,11 +1,10 @@
-"""Lets a model assess what a search found, in one call, and searches once more for what it
-says is missing.
+"""Reranks the result of a retrieval with one model call, and searches again for missing facts.
 
-The model is shown the best candidates, numbered, and calls one tool: which of them the answer
-needs, and a query for what none of them says. The chosen nodes come first, then those of that
-query, then the others. Whatever goes wrong (no call, numbers of others, no end, a limit, a service
-that fails) leaves the first ranking. What stands in nodes is data: all that an answer can do is
-choose among the candidates and search this graph.
+The model gets the best candidates, numbered, and calls one tool with the numbers of the nodes that
+the answer needs and a query for facts that no candidate contains. The chosen nodes come first, then
+the results of that query, then the others. After any failure (no tool call, unknown numbers, an
+endless answer, a limit, a failing service) the first ranking is kept. Text in nodes is data: the
+model's answer can only choose among the candidates and search the same graph.
 """
 
 from __future__ import annotations
@@ -51,12 +50,11 @@ from tools.read_tools.views import digest
 from tools.toon import encode_table
 
 CANDIDATES = 40
-HOP = 10
-"""So many nodes of the second search come before the others of the first."""
-MAX_CHARS = 400
-"""Of what a candidate holds."""
-PROMPT_TOKENS, ANSWER_TOKENS, ANSWER_CHARS = 8_000, 1_000, 20_000
-"""What a second look may take; it has fewer candidates rather than a longer prompt."""
+HOP = 10  # nodes of the second search that come before the other nodes of the first
+MAX_CHARS = 400  # of the data of one candidate
+PROMPT_TOKENS = 8_000  # candidates are left out to stay below this
+ANSWER_TOKENS = 1_000
+ANSWER_CHARS = 20_000
 PATIENCE_S = 20.0
 FAILED = "second-look-failed"
 TOOL = "assess"
@@ -65,7 +63,7 @@ log = logging.getLogger(__name__)
 
 
 class Assessment(ToolArguments):
-    """What the model says of the candidates."""
+    """The arguments of the tool call with which the model assesses the candidates."""
 
     relevant: list[Annotated[int, Field(strict=False)]] = Field(
         max_length=10 * CANDIDATES, description="Numbers of the nodes that the answer needs."
@@ -87,9 +85,9 @@ _SCHEMA = {"type": "function", "function": _FUNCTION}
 
 @dataclass(slots=True, kw_only=True)
 class SecondLook:
-    """Retrieves as the retriever does, with a model's assessment. `used`: what its calls took.
+    """A retriever whose results are reranked by a model. `used` is the usage of its calls.
 
-    Units: `ms` is how long the last call took; `failed` is why it was of no use, if it was.
+    Units: `ms` is the duration of the last call. `failed` is the name of its error, "" on success.
     """
 
     retriever: Retriever
@@ -109,7 +107,8 @@ class SecondLook:
     async def retrieve(
         self, graph_key: str, question: str, options: RetrievalOptions | None = None
     ) -> Retrieval:
-        """Return the nodes and edges that matter for the question.
+        """Returns the nodes and edges that matter for the question.
+
         Raises: GraphNotFound, SourceError.
         """
         options = options or self.retriever.options
@@ -133,17 +132,17 @@ class SecondLook:
         return await self._joined(wide, chosen, further, options.max_nodes)
 
     async def _assessed(self, question: str, candidates: Sequence[ScoredNode]) -> Assessment | None:
-        """Return what the model says; None: `failed` says why it is of no use."""
+        """Returns the model's assessment, or None after a failure, which is stored in `failed`."""
         began = time.perf_counter()
         self.failed = ""
         assessed: Assessment | None = None
         try:
             async with asyncio.timeout(PATIENCE_S):
                 request, shown = self._request(question, candidates)
-                said = await self._asked(request)
-            said_of = Assessment.model_validate(parse_arguments(said).values)
-            known = [number for number in said_of.relevant if number <= shown]
-            assessed = said_of.model_copy(update={"relevant": known})
+                arguments = await self._asked(request)
+            assessment = Assessment.model_validate(parse_arguments(arguments).values)
+            shown_numbers = [number for number in assessment.relevant if number <= shown]
+            assessed = assessment.model_copy(update={"relevant": shown_numbers})
         except (ModelError, TimeoutError, MalformedArguments, ValidationError) as exc:
             self.failed = type(exc).__name__
         self.ms = (time.perf_counter() - began) * 1e3
@@ -155,9 +154,7 @@ class SecondLook:
         return assessed
 
     def _request(self, question: str, candidates: Sequence[ScoredNode]) -> tuple[ModelRequest, int]:
-        """Return what is asked, of as many candidates as the budget holds, and how
-        many these are.
-        """
+        """Returns the request with as many candidates as fit, and their number."""
         rows = [
             {
                 "number": number,
@@ -178,11 +175,11 @@ class SecondLook:
         return ModelRequest(messages=messages, tools=[_SCHEMA], options=options), len(rows)
 
     async def _asked(self, request: ModelRequest) -> str:
-        """Return the arguments of the first call; what is written beyond the budget is not read.
+        """Returns the arguments of the first tool call. Reading stops after `ANSWER_CHARS`.
 
-        Raises: ModelError, MalformedArguments where there is none.
+        Raises: ModelError, MalformedArguments if there is no call.
         """
-        words = ModelText((TOOL,))
+        parser = ModelText((TOOL,))
         chars = 0
         stream = self.provider.stream(request.messages, request.tools, request.options)
         pays = self.payer
@@ -190,25 +187,26 @@ class SecondLook:
         metered = metered_call(
             self.provider, request, self.meter, self.pricing, payer=pays, used=used
         )
-        said: list[str] = []
+        arguments: list[str] = []
         async with metered as call, aclosing(stream) as chunks:
             async for chunk in chunks:
                 call.feed(chunk)
                 if isinstance(chunk, TextDelta | ReasoningDelta):
                     chars += len(chunk.text)
-                said += _asked_for(words.feed(chunk))
+                arguments += _asked_for(parser.feed(chunk))
                 if chars > ANSWER_CHARS:
                     break
-        said += _asked_for(words.end(is_cut=chars > ANSWER_CHARS))
-        if not said:
+        arguments += _asked_for(parser.end(is_cut=chars > ANSWER_CHARS))
+        if not arguments:
             raise MalformedArguments(reason=f"{TOOL} was not called")
-        return said[0]
+        return arguments[0]
 
     async def _joined(
         self, wide: Retrieval, chosen: Sequence[ScoredNode], further: Retrieval, most: int
     ) -> Retrieval:
-        """Return the assessed nodes, then those of the second search, then the others,
-        with their edges.
+        """Returns the chosen nodes, then those of the second search, then the others.
+
+        The edges between them are read again.
         """
         first = [
             replace(scored, reasons=("assessed", *scored.reasons), weak=False) for scored in chosen
@@ -234,6 +232,6 @@ class SecondLook:
 
 
 def _asked_for(chunks: Sequence[Chunk]) -> list[str]:
-    """Return the arguments of the calls among some chunks."""
+    """Returns the arguments of the tool calls in some chunks."""
     calls = (chunk.call for chunk in chunks if isinstance(chunk, ToolCallReady))
     return [call.arguments for call in calls if call.name == TOOL]

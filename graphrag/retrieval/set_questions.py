@@ -1,5 +1,6 @@
-"""Answers questions about sets ("which nodes call X", "how many…") with complete lists of
-a small graph.
+"""Answers questions about sets ("which nodes call X", "how many…") with complete lists.
+
+Used for small graphs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tools.compact import cut_name
 from tools.node_sets import NodeSet, asks_for_set, distinct, sets_in
 from tools.toon import encode_table
 
-LIST_SHARE = 0.4  # of the budget of a context, for complete lists at most
+LIST_SHARE = 0.4  # maximum share of a context's budget for complete lists
 
 
 def complete_lists(
@@ -27,20 +28,17 @@ def complete_lists(
     budget_tokens: int,
     count_tokens: Callable[[str], int],
 ) -> str:
-    """Returns the lists that a question asks for, each complete with its count; ""
-    where none fits.
-    """
+    """Returns the complete lists that a question asks for, with their counts; "" if none fits."""
     if not asks_for_set(question):
         return ""
     nodes = {node.key: node for node in graph.nodes}
     parts: list[str] = []
     left = budget_tokens
-    for one in distinct(
-        [found for found in sets_in(question, graph.nodes, graph.edges) if found.members]
-    ):
-        facts = {"n": len(one.members), "all": len(nodes), "what": one.name}
+    node_sets = [one for one in sets_in(question, graph.nodes, graph.edges) if one.members]
+    for node_set in distinct(node_sets):
+        facts = {"n": len(node_set.members), "all": len(nodes), "what": node_set.name}
         heading = context_phrase("set", language, **facts)
-        text = f"{heading}\n{_table([nodes[key] for key in one.members], one)}"
+        text = f"{heading}\n{_table([nodes[key] for key in node_set.members], node_set)}"
         size = count_tokens(text)
         if size <= left:
             parts.append(text)
@@ -48,13 +46,13 @@ def complete_lists(
     return "\n\n".join(parts)
 
 
-def _table(nodes: Sequence[Node], of: NodeSet) -> str:
+def _table(nodes: Sequence[Node], node_set: NodeSet) -> str:
     labels = {node.key: node_label(node) for node in nodes}
     rows = [
         {
             "_key": key,
             "name": None if says_same(key, label) else cut_name(label, MAX_NAME_CHARS),
-            "holds": of.members[key] or None,
+            "holds": node_set.members[key] or None,
         }
         for key, label in labels.items()
     ]

@@ -1,6 +1,4 @@
-"""Writes what a graph does and three first questions about it, each of which the
-rules can answer.
-"""
+"""Writes a summary of a graph and three first questions that the rules can answer."""
 
 from __future__ import annotations
 
@@ -17,18 +15,17 @@ from graphrag.i18n import Language, text
 from tools.flow_summary import FlowSummary, beginning, summarize_flow
 from tools.node_values import values_of
 
-MAX_NODES = 5_000
-"""Of a larger graph only its name is given."""
-
+MAX_NODES = 5_000  # the nodes of a larger graph are not read for its summary
 ABOUT_CHARS = 300
-MAX_NAMED, MAX_NAME = 3, 60
+MAX_NAMED = 3  # nodes named in one sentence
+MAX_NAME = 60  # characters of a node's name in a question
 _UNQUOTABLE = re.compile(r"[\"“”„«»`{}\n]")
 _LATER: Sequence[str] = ("schedule", "model", "credential")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestions:
-    """What a graph does in a few sentences, and questions to begin with, in a language."""
+    """A summary of a graph in a few sentences, and first questions about it."""
 
     summary: str
     questions: Sequence[str]
@@ -36,7 +33,7 @@ class Suggestions:
 
 
 async def suggest(source: GraphDataSource, graph: Graph, language: Language) -> Suggestions:
-    """Return the summary of a graph and its first questions. Raises: GraphNotFound."""
+    """Returns the summary of a graph and its first questions. Raises: GraphNotFound."""
     stats = await source.get_stats(graph.key)
     nodes: list[Node] = []
     edges: list[Edge] = []
@@ -51,10 +48,10 @@ def _suggested(
 ) -> Suggestions:
     flow = summarize_flow(nodes, edges)
     names = {node.key: node_label(node) for node in nodes}
-    about = graph.description or next((said for _, said in flow.notes), "")
+    full_description = graph.description or next((note_text for _, note_text in flow.notes), "")
     name = " ".join(graph.name.split())
-    rest = beginning(about.removeprefix(name).lstrip(" .:"), ABOUT_CHARS)
-    lines = [f"{name}: {rest}" if rest else f"{name}."]
+    description = beginning(full_description.removeprefix(name).lstrip(" .:"), ABOUT_CHARS)
+    lines = [f"{name}: {description}" if description else f"{name}."]
     for key, keys in (("suggest_starts", flow.starts), ("suggest_ends", flow.ends)):
         if keys:
             shown = ", ".join(names[one] for one in keys[:MAX_NAMED])
@@ -77,8 +74,9 @@ def _questions(
     names: dict[str, str],
     language: Language,
 ) -> Sequence[str]:
-    """Return three questions: what it does, what a step of its way is needed for (one with several
-    outputs in use, where there is one), and what it is set to.
+    """Returns three questions: about the purpose, about the failure of a step, and about settings.
+
+    The step is on the main path, preferably one with several outputs in use.
     """
     if not nodes:
         return (text("suggest_types", language),)

@@ -1,10 +1,9 @@
-"""Follows typed paths from what a question names over the relations that its words speak for;
-knows no store.
+"""Follows typed paths from nodes named in a question, over relations that match its words.
 
-A path is a start that the question names and up to `STEPS` relations, each an edge label and a
-direction. Each step uses a word that speaks for its relation. A path scores by the share of the
-question that it uses, less where it leads to many nodes; its ends get the score, so that an answer
-is above the way to it.
+Independent of any store. A path is a start node that the question names and up to `STEPS`
+relations, each an edge label and a direction. Each step uses a word that matches its relation. A
+path is scored by the share of the question that it uses, reduced if it leads to many nodes. Its end
+nodes get the score, so that an answer ranks above the nodes on the way to it.
 """
 
 from __future__ import annotations
@@ -21,26 +20,17 @@ from graphrag.retrieval.asked_words import ASKING, LEAST, SHARING, AskedWords, R
 STEPS = 3
 MAX_SEQUENCES = 20
 MAX_ENDS = 400
-COST = 0.03
-"""A step must say more than this, or a shorter path is better."""
-
-INVERSE, ORDER = 0.9, 0.8
-"""A label reads from its source to its target; the other way round counts so much, as does a
-word for a later step that stands nearer to the name."""
-
-BACK = 0.9
-"""A path that turns round to its start counts so much: it says nothing new of it."""
-
-LEAST_SHARE = 0.5
-"""Where the best path uses less of a question, something else was asked."""
-
+COST = 0.03  # of each step, so that a shorter path wins if a step matches weakly
+INVERSE = 0.9  # factor for following an edge from its target to its source
+ORDER = 0.8  # factor if the word of a later step is closer to the name than that of an earlier one
+BACK = 0.9  # factor for a path that turns back to its start: it says nothing new about it
+LEAST_SHARE = 0.5  # if the best path uses less of the question, it does not ask for a path
 FEW_NODES = 100
-WIDTH = 0.25
-"""How much of its score a path loses that leads to all nodes."""
+WIDTH = 0.25  # share of its score that a path to all nodes loses
 
 
 class _Sequence(NamedTuple):
-    """A start and the relations followed so far, as what they have used and where they lead."""
+    """A start and the relations followed so far: the words used (a bit mask) and the ends."""
 
     used: int
     score: float
@@ -78,18 +68,17 @@ class _Walk:
         ]
 
     def inside(self) -> int:
-        """Return which words are of names."""
+        """Returns the words that belong to names, as a bit mask."""
         inside = 0
         for mask in self.masks:
             inside |= mask
         return inside
 
     def share(self, sequence: _Sequence) -> float:
-        """Return how much of the question a sequence uses: of what is named, and of
-        the other words.
+        """Returns the share of the question's names and other words that a sequence uses.
 
-        Words about the whole graph ask for nothing, nor does a second word for sharing, nor one
-        that asks for labels of which there are none.
+        Some unused words do not count: words about the whole graph, a second word for sharing, and
+        question words for labels that do not exist.
         """
         named = sum(mask for t, mask in enumerate(self.masks) if sequence.passed >> t & 1)
         used = sequence.used
@@ -104,7 +93,7 @@ class _Walk:
         return (passed + (used & ~named).bit_count()) / (passed + others)
 
     def passed(self, sequence: _Sequence) -> set[str]:
-        """Return what the question names on the way, which is no answer; the start may be one."""
+        """Returns the named nodes on the path, which are no answers. The start may be an answer."""
         named = (n.keys for t, n in enumerate(self.asked.named) if sequence.passed >> t & 1)
         return {key for keys in named for key in keys} - {sequence.start}
 
@@ -116,15 +105,15 @@ class _Walk:
         ]
 
     def step(self, sequence: _Sequence) -> list[_Sequence]:
-        """Return the sequences with one relation more."""
+        """Returns the sequences with one more relation."""
         reached: dict[Relation, set[str]] = defaultdict(set)
         for key in sequence.ends:
             for relation, ends in self.around.get(key, {}).items():
                 reached[relation].update(ends)
-        found: list[_Sequence] = []
+        longer_sequences: list[_Sequence] = []
         for relation, ends in reached.items():
             if turns := sequence.last == Relation(relation.label, not relation.forward):
-                ends -= sequence.before - {sequence.start}  # a path does not turn round
+                ends -= sequence.before - {sequence.start}  # a path turns back only to its start
             for used, gain, distance in self._uses(sequence, relation) if ends else ():
                 longer = sequence._replace(
                     used=used,
@@ -135,13 +124,11 @@ class _Walk:
                     distance=max(distance, sequence.distance),
                     explained=used != sequence.used,
                 )
-                found += self._split(longer, ends, turns=turns)
-        return found
+                longer_sequences += self._split(longer, ends, turns=turns)
+        return longer_sequences
 
     def _split(self, longer: _Sequence, ends: set[str], *, turns: bool) -> Iterator[_Sequence]:
-        """Yield where a step leads: through what else is named, back to the start, and
-        to all others.
-        """
+        """Yields sequences for the ends of a step: other named nodes, the start, all others."""
         for t, named in enumerate(self.asked.named):
             through = ends.intersection(named.keys)
             if through and not (longer.passed >> t & 1 or longer.used & self.masks[t]):
@@ -157,8 +144,10 @@ class _Walk:
             yield longer._replace(ends=others)
 
     def _uses(self, sequence: _Sequence, relation: Relation) -> Iterator[tuple[int, float, int]]:
-        """Yield the words used with this step, what it gains, and how far the first stands from the
-        name of the start: the nearest are meant first. Nothing, where no word speaks for it.
+        """Yields the words used after this step, its gain, and its word's distance from the name.
+
+        Words closer to the name of the start are expected to be used first. Yields nothing if no
+        word matches the relation.
         """
         row = self.speaks[relation]
         used = sequence.used
@@ -174,12 +163,8 @@ class _Walk:
                 gain = 1.0
         if gain < LEAST:
             if turns and any(row[j] >= LEAST for j in range(len(row)) if used >> j & 1):
-                # the word of the last step speaks for this one, too
-                yield (
-                    used,
-                    0.0,
-                    sequence.distance,
-                )
+                # The word of the last step matches this one as well.
+                yield used, 0.0, sequence.distance
             return
         used |= 1 << best
         distance = self._distance(sequence, places[best])
@@ -190,18 +175,19 @@ class _Walk:
             yield used | sum(1 << j for j in others), gain + len(others), distance
 
     def _others(self, row: Sequence[float], used: int, best: int) -> list[int]:
-        """Return the other words of a label that may be of the same mention of it."""
+        """Returns further words of the question that belong to the same mention of a label."""
         stems = {self.asked.words[best].stem}
-        found = list[int]()
+        others = list[int]()
         for j, word in enumerate(self.asked.words):
             if used >> j & 1 or row[j] < 1.0 or word.stem in stems:
                 continue
             low, high = sorted((self.asked.places[j], self.asked.places[best]))
-            follows = abs(j - best) == 1  # else an agent between them is another word's
+            follows = abs(j - best) == 1
+            # An agent word between two words that are further apart separates two mentions.
             if not (follows and any(low < place < high for place in self.asked.agents)):
                 stems.add(word.stem)
-                found.append(j)
-        return found
+                others.append(j)
+        return others
 
     def _distance(self, sequence: _Sequence, place: int) -> int:
         first = next(named for named in self.asked.named if sequence.start in named.keys)
@@ -209,33 +195,33 @@ class _Walk:
 
 
 def possible_steps(asked: AskedWords, speaks: Strengths) -> int:
-    """Return how many steps a path can have at most; 0 where none can use `LEAST_SHARE`
-    of the question.
+    """Returns the maximum number of steps, or 0 if no path can use `LEAST_SHARE` of the question.
 
-    Each step uses a word, and several only where a label has them. Words that say
-    nothing stay unused.
+    Each step uses one word, or several if they are in one label. Words without a match stay unused.
     """
     walk = _Walk(asked, speaks, {})
-    inside = walk.inside()
-    outside = [j for j in range(len(walk.most)) if not inside >> j & 1]
-    usable = [j for j in outside if walk.most[j] >= LEAST or walk.sharing >> j & 1]
-    idle = [j for j in outside if not walk.most[j] and asked.words[j].stem in ASKING]
+    name_words = walk.inside()
+    other_words = [j for j in range(len(walk.most)) if not name_words >> j & 1]
+    usable = [j for j in other_words if walk.most[j] >= LEAST or walk.sharing >> j & 1]
+    idle = [j for j in other_words if not walk.most[j] and asked.words[j].stem in ASKING]
     names = len(asked.named)
-    saying = sum(walk.most[j] > LEAST for j in outside)
+    matching = sum(walk.most[j] > LEAST for j in other_words)
     has_label = asked.asks or max(walk.most) >= 1.0
-    steps = min(STEPS if has_label else 1, len(usable) + (inside.bit_count() if names > 1 else 0))
+    steps = min(
+        STEPS if has_label else 1, len(usable) + (name_words.bit_count() if names > 1 else 0)
+    )
     used = len(usable) if max(walk.most) >= 1.0 else min(steps, len(usable))
-    unused = len(outside) - len(usable) - len(idle) + max(0, saying - used)
+    unused = len(other_words) - len(usable) - len(idle) + max(0, matching - used)
     return steps if names + used >= LEAST_SHARE * (names + used + unused) else 0
 
 
 def path_scores(
     asked: AskedWords, speaks: Strengths, links: Iterable[TypedLink], nodes: int
 ) -> dict[str, float]:
-    """Return the ends of paths with the share of the question that their best path
-    uses, best first.
+    """Returns the ends of paths with the share of the question that their best path uses.
 
-    `nodes` is about how many nodes the graph has: a path that leads to many of them says little.
+    Best first. `nodes` is an estimate of the nodes in the graph: a path to many of them says
+    little.
     """
     around: dict[str, dict[Relation, list[str]]] = defaultdict(lambda: defaultdict(list))
     forward = {relation.label: relation for relation in speaks if relation.forward}
@@ -251,8 +237,8 @@ def path_scores(
     top, share = 0.0, 0.0
     sequences = walk.begin()
     for _ in range(STEPS):
-        found = [longer for sequence in sequences for longer in walk.step(sequence)]
-        sequences = sorted(found, key=lambda s: (-s.score, s.start, min(s.ends)))[:MAX_SEQUENCES]
+        longer = [step for sequence in sequences for step in walk.step(sequence)]
+        sequences = sorted(longer, key=lambda s: (-s.score, s.start, min(s.ends)))[:MAX_SEQUENCES]
         for sequence in sequences:
             if not sequence.explained:
                 continue

@@ -1,4 +1,4 @@
-"""Searches all graphs of a workspace at once, and gives the results by graph."""
+"""Searches all graphs of a workspace at once and groups the results by graph."""
 
 from __future__ import annotations
 
@@ -15,14 +15,10 @@ from graphrag.embedding.language import language_of, sought
 from graphrag.retrieval.rank import REASON_SHARE, RankOptions, fuse
 from graphrag.retrieval.retriever import MAX_QUERY_CHARS, Retriever
 
+# Share of the score of each further hit that is added to the score of a graph, so that a graph with
+# many matching nodes ranks before a graph with one.
 MORE_HITS = 0.25
-"""What each further hit of a graph adds to its best, as a share of its own score: a graph of which
-many nodes fit comes before one of which only one does.
-"""
-
-
-CANDIDATES = 50
-"""Nodes asked of each search: some graphs, each with some nodes, are all that is shown."""
+CANDIDATES = 50  # hits of each search: only a few graphs with a few nodes each are shown
 
 
 class WorkspaceSearch:
@@ -34,7 +30,7 @@ class WorkspaceSearch:
     async def __call__(
         self, query: str, *, limit: int = 10, hits: int = 5, graphs: Sequence[str] | None = None
     ) -> list[GraphHits]:
-        """Return the best graphs for a query, each with its best nodes. Raises: SourceError."""
+        """Returns the best graphs for a query, each with its best nodes. Raises: SourceError."""
         options = self._retriever.options.rank
         asked = " ".join(query[:MAX_QUERY_CHARS].split())
         vector = None
@@ -43,35 +39,38 @@ class WorkspaceSearch:
             try:
                 vector = embedder.model, (await embedder.embed([asked]))[0]
             except EmbeddingError:
-                vector = None  # words alone are searched, as in one graph
+                vector = None  # search by words only, as within one graph
         source = self._retriever.source
-        words = sought(asked)  # and their stems in the query's language, as a graph in it has them
+        words = sought(asked)  # their stems match graphs in the language of the query
         words = (
             f"{words} {stems}" if (stems := stemmed(words, language_of(asked))) != words else words
         )
-        asked_of_all = SearchRequest(query=words, vector=vector, limit=CANDIDATES)
-        found = await source.search_everywhere(asked_of_all, graphs)
-        return _by_graph(found, _scored(found, options), limit, hits)
+        request = SearchRequest(query=words, vector=vector, limit=CANDIDATES)
+        wide_hits = await source.search_everywhere(request, graphs)
+        return _by_graph(wide_hits, _scored(wide_hits, options), limit, hits)
 
 
-def _scored(found: WideHits, options: RankOptions) -> dict[NodeName, tuple[float, tuple[str, ...]]]:
-    """Return each node's score, 1 for the best, and which searches found it."""
+def _scored(
+    wide_hits: WideHits, options: RankOptions
+) -> dict[NodeName, tuple[float, tuple[str, ...]]]:
+    """Returns each node's score (best: 1) and the searches that found it."""
     lists: Mapping[str, Sequence[WideHit]] = {
-        "text": found.text,
-        "name": found.name,
-        "vector": found.vector,
-        "name-vector": found.name_vector,
+        "text": wide_hits.text,
+        "name": wide_hits.name,
+        "vector": wide_hits.vector,
+        "name-vector": wide_hits.name_vector,
     }
     signals = {
-        of: [Hit("\n".join(name), score) for name, score in hits] for of, hits in lists.items()
+        signal: [Hit("\n".join(name), score) for name, score in hits]
+        for signal, hits in lists.items()
     }
     fused = fuse(signals, options.weights, CANDIDATES)
     best = max(fused.values(), default=0.0)
     reasons = defaultdict[str, list[str]](list)
-    for of, hits in signals.items():
+    for signal, hits in signals.items():
         for key, score in hits:
             if score >= REASON_SHARE * hits[0].score:
-                reasons[key].append(of)
+                reasons[key].append(signal)
     return {
         (graph, node): (score / best, tuple(reasons[key]))
         for key, score in fused.items()
@@ -80,15 +79,20 @@ def _scored(found: WideHits, options: RankOptions) -> dict[NodeName, tuple[float
 
 
 def _by_graph(
-    found: WideHits, scored: Mapping[NodeName, tuple[float, tuple[str, ...]]], limit: int, hits: int
+    wide_hits: WideHits,
+    scored: Mapping[NodeName, tuple[float, tuple[str, ...]]],
+    limit: int,
+    hits: int,
 ) -> list[GraphHits]:
     by_graph = defaultdict[str, list[ScoredNode]](list)
     titles: dict[str, str] = {}
     for name, (score, reasons) in sorted(scored.items(), key=lambda item: (-item[1][0], item[0])):
-        one = found.nodes[name]
-        titles[one.graph_key] = one.graph_name
-        by_graph[one.graph_key].append(ScoredNode(node=one.node, score=score, reasons=reasons))
-    made = [
+        named_node = wide_hits.nodes[name]
+        titles[named_node.graph_key] = named_node.graph_name
+        by_graph[named_node.graph_key].append(
+            ScoredNode(node=named_node.node, score=score, reasons=reasons)
+        )
+    results = [
         GraphHits(
             key=key,
             name=titles[key],
@@ -97,4 +101,4 @@ def _by_graph(
         )
         for key, nodes in by_graph.items()
     ]
-    return sorted(made, key=lambda graph: (-graph.score, graph.key))[: max(0, limit)]
+    return sorted(results, key=lambda graph: (-graph.score, graph.key))[: max(0, limit)]

@@ -1,6 +1,6 @@
-"""Signal: the edges at the best hits, and those of the best nodes that these lead to.
+"""Signal: the edges of the best hits, and the edges of the best nodes that these lead to.
 
-Two steps connect a passage with another by an entity that both mention.
+Two steps connect two passages through an entity that both mention.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ async def edges(
     *,
     second_step: bool,
 ) -> LinkTable:
-    """Returns the edges to rank by. The nodes of `fused` lead the table; the edges of the first
-    `walked` are read. An edge may come twice.
+    """Returns the edges for ranking. The table begins with the nodes of `fused`, and the edges of
+    the first `walked` of them are read. It may contain an edge twice.
     """
     keys = list(fused)
     table = LinkTable.of(await reads.at(keys[:walked]), keys)

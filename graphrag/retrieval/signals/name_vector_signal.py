@@ -10,5 +10,8 @@ from graphrag.retrieval.signals.vector_signal import apart
 
 
 def name_vectors(hits: SearchHits, limit: int) -> Sequence[Hit]:
-    """Returns the nearest nodes by their names, best first. `fuse` weights them by all text."""
+    """Returns the nearest nodes by their names, best first.
+
+    `fuse` weights them by the hits of all text.
+    """
     return apart(hits.name_vector, limit)

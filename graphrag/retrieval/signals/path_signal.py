@@ -1,6 +1,6 @@
-"""Signal: the ends of typed paths that a question means.
+"""Signal: the ends of typed paths described by a question.
 
-Reads the labels of the edges near the hits, then the edges of the labels that the question names.
+Reads the labels of the edges near the hits, then the edges with labels that match the question.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class LabelVectors:
         if self._model != self._embedder.model or len(self._known) > MAX_VECTORS:
             self._known = {}
             self._model = self._embedder.model
-        known = self._known
-        missing = [text for text in dict.fromkeys(texts) if text and text not in known]
+        cached = self._known
+        missing = [text for text in dict.fromkeys(texts) if text and text not in cached]
         if missing:
             try:
-                found = await self._embedder.embed(missing)
+                vectors = await self._embedder.embed(missing)
             except EmbeddingError:
-                return known
-            known.update(zip(missing, found, strict=True))
-        return known
+                return cached
+            cached.update(zip(missing, vectors, strict=True))
+        return cached
 
 
 async def find_paths(
@@ -55,9 +55,9 @@ async def find_paths(
     near: Sequence[str],
     vectors: LabelVectors | None,
 ) -> dict[str, float]:
-    """Returns the ends of typed paths that the question means, with scores from 0 to 1, best first.
+    """Returns the ends of typed paths that match the question, with scores from 0 to 1, best first.
 
-    `near` are the nodes whose edges show the labels around the question.
+    `near` are the nodes whose edges are read to learn the labels.
     """
     if not asked.named:
         return {}
@@ -68,16 +68,18 @@ async def find_paths(
     around = await edges.typed(first)
     labels = {link.label for link in around}
     texts = chain((word.text for word in asked.words), map(label_text, labels))
-    known: Mapping[str, Vector] = await vectors.of(texts) if vectors and is_schema(around) else {}
-    speaks = strengths(asked, labels, known)
-    steps = possible_steps(asked, speaks) if speaks else 0
+    word_vectors: Mapping[str, Vector] = (
+        await vectors.of(texts) if vectors and is_schema(around) else {}
+    )
+    matches = strengths(asked, labels, word_vectors)
+    steps = possible_steps(asked, matches) if matches else 0
     if not steps:
         return {}
-    meant = sorted({relation.label for relation in speaks})
-    walk = replace(first, keys=starts, labels=meant, steps=steps)
+    asked_labels = sorted({relation.label for relation in matches})
+    walk = replace(first, keys=starts, labels=asked_labels, steps=steps)
     links = await edges.typed(walk)
     return path_scores(
-        asked, speaks, links, len({*near, *chain.from_iterable(link[:2] for link in links)})
+        asked, matches, links, len({*near, *chain.from_iterable(link[:2] for link in links)})
     )
 
 

@@ -1,8 +1,8 @@
-"""Signal: nodes that refer to each other by name, as expressions of n8n do, or stand side by side.
+"""Signal: nodes that refer to each other by name, as in n8n expressions, or lie side by side.
 
-Computed once a revision, in another thread, and cached for the most recently used graphs. Graphs of
-more than `MAX_NODES` nodes have no references here. People who lay out a workflow put together what
-belongs together: on 805 annotated questions about n8n recall@5/@10/MRR are .8146/.9380/.8012 with
+Computed once per revision in another thread and cached for the most recently used graphs. Not
+computed for graphs with more than `MAX_NODES` nodes. Nodes that belong together are usually placed
+together: on 805 annotated questions about n8n recall@5/@10/MRR are .8146/.9380/.8012 with
 the four nearest nodes, at the weight of a reference, and .8121/.9339/.7994 without. Links between
 numbered copies of a node made them worse (.8112/.9330/.7990).
 """
@@ -36,8 +36,8 @@ Ends = NDArray[np.int64]
 class ReferenceLinks:
     """The nodes that each node refers to, and those that refer to it, in key order; and all ties.
 
-    Ties are references, and pairs of a node and one that stands nearest to it. Shapes: `ends` is
-    int64[k, 2], places in `keys`; `place` is the inverse of `keys`.
+    Ties are references and pairs of nearest nodes. Shapes: `ends` is int64[k, 2], positions in
+    `keys`; `place` is the inverse of `keys`.
     """
 
     refers_to: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
@@ -52,12 +52,12 @@ class ReferenceLinks:
     ) -> ReferenceLinks:
         forward = defaultdict[str, list[str]](list)
         back = defaultdict[str, list[str]](list)
-        found = sorted(links)
-        for source, target in found:
+        ordered = sorted(links)
+        for source, target in ordered:
             forward[source].append(target)
             back[target].append(source)
         near = [Link(key, other) for key, others in (beside or {}).items() for other in others]
-        ties = LinkTable.of([*found, *near])
+        ties = LinkTable.of([*ordered, *near])
         place = {key: i for i, key in enumerate(ties.keys)}
         return ReferenceLinks(
             refers_to=dict(forward),
@@ -79,8 +79,8 @@ class ReferenceLinks:
         among[[place for key in keys if (place := self.place.get(key)) is not None]] = True
         ends = self.ends[among[self.ends].any(axis=1)][:limit]
         rows, places = np.unique(ends, return_inverse=True)
-        found: list[int] = rows.tolist()
-        return LinkTable(keys=[self.keys[row] for row in found], ends=places.reshape(-1, 2))
+        row_numbers: list[int] = rows.tolist()
+        return LinkTable(keys=[self.keys[row] for row in row_numbers], ends=places.reshape(-1, 2))
 
 
 NO_REFERENCES = ReferenceLinks()
@@ -92,24 +92,24 @@ def find_reference_links(graph: Graph, nodes: Sequence[Node]) -> ReferenceLinks:
     References of a node to itself are left out.
     """
     names = by_name(graph, nodes)
-    found: set[Link] = set()
+    links: set[Link] = set()
     for reference in references(nodes, names):
         target = names[reference.mention.name].key
         if target != reference.node_key:
-            found.add(Link(reference.node_key, target))
-        if len(found) >= MAX_LINKS:
+            links.add(Link(reference.node_key, target))
+        if len(links) >= MAX_LINKS:
             break
-    return ReferenceLinks.of(found, nearest(nodes))
+    return ReferenceLinks.of(links, nearest(nodes))
 
 
 def nearest(nodes: Sequence[Node]) -> dict[str, list[str]]:
-    """Returns the nearest nodes of each node on its sheet, without sheets that nobody laid out."""
+    """Returns the nearest nodes of each node on its sheet. Sheets without a layout are skipped."""
     from scipy.spatial import KDTree  # a slow import that most graphs do not need
 
     sheets = defaultdict[str, list[Node]](list)
     for node in nodes:
         sheets[node.sheet].append(node)
-    found: dict[str, list[str]] = {}
+    nearest_keys: dict[str, list[str]] = {}
     for placed in sheets.values():
         places = np.array([(node.pos_x, node.pos_y) for node in placed], dtype=np.float64)
         if len(placed) < 3 or 2 * len(np.unique(places, axis=0)) < len(placed):
@@ -117,8 +117,8 @@ def nearest(nodes: Sequence[Node]) -> dict[str, list[str]]:
         tree: Any = KDTree(places)
         _, rows = tree.query(places, k=min(NEAREST + 1, len(placed)))
         for i, near in enumerate(rows.tolist()):
-            found[placed[i].key] = [placed[j].key for j in near if j != i][:NEAREST]
-    return found
+            nearest_keys[placed[i].key] = [placed[j].key for j in near if j != i][:NEAREST]
+    return nearest_keys
 
 
 class ReferenceIndex:

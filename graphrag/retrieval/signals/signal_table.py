@@ -13,13 +13,13 @@ from graphrag.retrieval.signals.name_vector_signal import name_vectors
 from graphrag.retrieval.signals.vector_signal import vectors
 from graphrag.retrieval.signals.word_signal import words
 
+# The signals that are hits of a search, by the names of their weights and reasons.
 HIT_SIGNALS: Mapping[str, Callable[[SearchHits, int], Sequence[Hit]]] = {
     "text": words,
     "name": names,
     "vector": vectors,
     "name-vector": name_vectors,
 }
-"""The signals that are hits of a search, by the names of their weights and reasons."""
 
 
 @final
@@ -27,7 +27,7 @@ HIT_SIGNALS: Mapping[str, Callable[[SearchHits, int], Sequence[Hit]]] = {
 class Conditions:
     """The facts about a question and its graph that decide which signals are used."""
 
-    has_vector: bool  # the question was embedded, and vectors are searched
+    has_vector: bool  # the question was embedded, and the graph has vectors
     walks: bool  # the options want edges to be walked
     refers_by_name: bool  # nodes of the graph refer to each other by name, as in n8n
     nodes: int | None  # number of nodes of the graph, None if it is large
@@ -49,7 +49,7 @@ class Signal:
     min_nodes: int = 0
 
     def is_used(self, given: Conditions) -> bool:
-        """Returns whether a retrieval under these conditions uses the signal."""
+        """Returns True if a retrieval under these conditions uses the signal."""
         is_small = given.has_vector and given.nodes is not None and given.nodes < self.min_nodes
         return not is_small and not (
             (self.needs_vector and not given.has_vector)
