@@ -147,6 +147,8 @@ class PushRun:
             return await self._ended(push, "unknown", PushRemark(code="push_unread"))
         is_refused = answer is not None and 400 <= answer.status < 500
         reason = PushRemark(code="push_refused", facts={"reason": _reason(answer)})
+        if answer is not None and answer.status in (401, 403):
+            reason = PushRemark(code="push_read_only")
         if _holds(reading, plan.target, plan):
             if is_refused:
                 return await self._put_back(push, plan, reading, reason)

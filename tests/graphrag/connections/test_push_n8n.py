@@ -227,7 +227,7 @@ async def test_a_key_that_may_only_read_leaves_the_workflow_and_names_the_refusa
     push = await setting.pushed("order")
     assert push.state == "failed"
     assert push.reason is not None
-    assert push.reason.facts == {"reason": "Forbidden"}
+    assert push.reason.code == "push_read_only"
     assert writable.workflows[workflow_id] == before
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -291,3 +292,15 @@ def steps(code: str) -> list[Any]:
         {"id": "check", "type": "function", "z": "tab", "name": "Check", "func": code,
          "outputs": 1, "x": 300, "y": 100, "wires": [[]]},
     ]  # fmt: skip
+
+
+async def test_a_user_who_may_only_read_is_told_so(setting: Setting, tmp_path: Path) -> None:
+    (tmp_path / "red").mkdir()
+    async with node_red(tmp_path / "red") as red:
+        await red.deploy(steps("return 1;"))
+    async with node_red(tmp_path / "red", password="right password") as red:
+        key = await connected(setting, red.address, key="ed:right password")
+        await setting.replace(key, "Check", process="return 2;")
+        push = await setting.pushed(key)
+        assert (push.state, push.reason and push.reason.code) == ("failed", "push_read_only")
+        assert await setting.pushes.plan("shop", key, EDITOR) is not None  # still changed here
