@@ -19,6 +19,7 @@ from server.mcp import app_resource
 from server.mcp.tool_answers import answer_call
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 from tools.compact import cut
+from tools.toon import encode_table
 
 SCHEME: Final = "nodius"
 PAGE: Final = 100
@@ -33,6 +34,11 @@ _TEMPLATES: Final = (
     ("context", "{graph}/context/{question}", "What a model needs of a graph for a question."),
     ("node", "{graph}/node/{node}", "One node with its data, its code and its handles."),
     ("history", "{graph}/history", "Who changed what in a graph, newest first."),
+    (
+        "connections",
+        "{graph}/connections",
+        "The workflows of running servers that a graph is connected with, and where it stands.",
+    ),
 )
 
 
@@ -102,6 +108,7 @@ async def _part(places: WorkspaceResolver, keys: list[str], language: Language) 
     parts: dict[tuple[int, str], Callable[[], Awaitable[str | None]]] = {
         (1, ""): lambda: tool("read_graph_overview"),
         (2, "history"): lambda: tool("read_history"),
+        (2, "connections"): lambda: _connections(place, keys[0]),
         (3, "node"): lambda: tool("read_node_detail", nodeKey=keys[2]),
         (3, "context"): lambda: _context(place, keys[0], keys[2]),
     }
@@ -113,6 +120,23 @@ async def _context(place: WorkspaceContext, graph_key: str, question: str) -> st
     services = place.services
     retrieved = await services.retriever.retrieve(graph_key, question[:2_000])
     return (await context_for(services.source, retrieved, services.context_options)).text
+
+
+async def _connections(place: WorkspaceContext, graph_key: str) -> str:
+    """Returns where a graph stands to the servers that it is connected with."""
+    linked = await place.workspace.connections.of_graph(graph_key, place.person)
+    rows = [
+        {
+            "connection": connection.key,
+            "server": connection.kind,
+            "workflow": graph.link.name,
+            "state": graph.standing,
+            "proposal": graph.link.approval,
+        }
+        for connection, graph in linked
+    ]
+    columns = ("connection", "server", "workflow", "state", "proposal")
+    return encode_table("connections", rows, columns)
 
 
 def _unknown(uri: str) -> MCPError:

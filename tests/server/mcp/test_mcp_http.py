@@ -92,7 +92,7 @@ async def test_graphs_their_contexts_nodes_and_history_are_resources(mode: str) 
         listed = await client.list_resources()
         uris = [str(one.uri) for one in listed.resources]
         assert f"nodius://graph/{GRAPH}" in uris
-        assert len((await client.list_resource_templates()).resource_templates) == 4
+        assert len((await client.list_resource_templates()).resource_templates) == 5
         for uri, word in (
             (f"nodius://graph/{GRAPH}", "NBA"),
             (f"nodius://graph/{GRAPH}/node/fetch-api", "fetch-api"),
@@ -101,6 +101,7 @@ async def test_graphs_their_contexts_nodes_and_history_are_resources(mode: str) 
                 "fetch-api --error--> error-handler",
             ),
             (f"nodius://graph/{GRAPH}/history", "change"),
+            (f"nodius://graph/{GRAPH}/connections", "connections: []"),
             ("ui://nodius/proposal", "<!doctype html>"),
         ):
             (content,) = (await client.read_resource(uri)).contents
