@@ -15,7 +15,7 @@ from pathlib import Path
 from datasources.errors import DatabaseBusy, DatabaseDamaged, SourceUnavailable
 from datasources.sqlite.schema import BUSY_S, file_version, make_file, make_folder, translate
 
-PAGES = 2_000  # copied between two reports of progress: 16 MB
+PAGES = 2_000  # copied between two progress reports: 16 MB
 
 # Receives the number of copied pages, and of all pages.
 Progress = Callable[[int, int], None]
@@ -33,7 +33,7 @@ _WORKSPACES = "SELECT workspace FROM graphs UNION SELECT workspace FROM records"
 def back_up(
     path: Path, target: Path, on_progress: Progress, *, force: bool = False
 ) -> dict[str, int]:
-    """Writes a copy of the database as it is at one moment; returns its counts by name.
+    """Writes a consistent copy of the database and returns its counts by name.
 
     `target` appears complete and checked, or not at all. Raises: SourceError, FileExistsError.
     """
@@ -106,9 +106,9 @@ def workspaces_of(path: Path) -> list[str]:
 
 
 def restore(copy: Path, path: Path, *, force: bool = False) -> dict[str, int]:
-    """Replaces the database by a copy; returns the counts of the copy by name.
+    """Replaces the database by a copy and returns the counts of the copy by name.
 
-    The database of before is kept beside it as `NAME.before-restore`.
+    The previous database is kept beside it as `NAME.before-restore`.
     Raises: SourceError, FileExistsError (a database exists, without `force`),
     DatabaseBusy (in use).
     """
@@ -120,7 +120,7 @@ def restore(copy: Path, path: Path, *, force: bool = False) -> dict[str, int]:
         if path.exists():
             _close_for_all(path)
             path.replace(path.with_name(path.name + ".before-restore"))
-        # Indexes of the database of before may have the same versions with other content.
+        # Indexes of the previous database may have the same versions with other content.
         shutil.rmtree(path.with_name(path.name + "-indexes"), ignore_errors=True)
         return counts
 

@@ -7,12 +7,12 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, final
 
+# A part and its owner, such as ("words", graph id, field) or ("types", workspace).
 Name = tuple[str, Hashable, *tuple[Hashable, ...]]
-"""A part and its owner, such as ("words", graph id, field) or ("types", workspace)."""
 
 
 class Sized(Protocol):
-    """Something that knows roughly how many bytes of memory it takes."""
+    """An object with an estimate of its size in memory, in bytes."""
 
     @property
     def nbytes(self) -> int: ...
@@ -39,9 +39,9 @@ class Cache:
         self._loading: defaultdict[Name, threading.Lock] = defaultdict(threading.Lock)
 
     def get(self, name: Name, version: object, load: Callable[[T | None], T]) -> T:
-        """Returns a part at this version. `load` makes it, once for all threads that wait for it.
+        """Returns a part at this version. `load` computes it once for all waiting threads.
 
-        `load` is given the part of another version, if one is held.
+        `load` receives the cached part of another version, or None.
         """
         value = self._find(name, version)
         if value is not None:
@@ -54,12 +54,12 @@ class Cache:
                 return value
             older = self._entries.get(name)
             try:
-                made = load(None if older is None else cast(T, older.value))
-                self._put(name, _Cached(version, made, made.nbytes))
+                loaded = load(None if older is None else cast(T, older.value))
+                self._put(name, _Cached(version, loaded, loaded.nbytes))
             finally:
                 with self._lock:
                     self._loading.pop(name, None)
-            return made
+            return loaded
 
     def _find(self, name: Name, version: object) -> Any:
         with self._lock:
@@ -83,7 +83,7 @@ class Cache:
             self._bytes -= entry.nbytes
 
     def forget(self, owner: Hashable) -> None:
-        """Drops what is held of an owner, such as a deleted graph."""
+        """Drops all parts of an owner, such as a deleted graph."""
         with self._lock:
             for name in [name for name in self._entries if name[1] == owner]:
                 self._drop(name)

@@ -1,8 +1,8 @@
 """The log of nodes whose text or vectors changed, so that an index can be brought up to date.
 
-It has one row a node, with the version of the graph's text (or vectors) at which the node last
-changed. A write that changes more nodes than a search would look through itself is not logged node
-by node: it raises the floor, and indexes older than the floor are no longer used.
+It has one row per node, with the version of the graph's text (or vectors) at which the node last
+changed. A write that changes more than `MAX_BEHIND` nodes is not logged node by node. It raises the
+floor instead, and indexes older than the floor are no longer used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ChangeLog:
     def changed(
         self, connection: sqlite3.Connection, row: GraphRow, number: int
     ) -> list[int] | None:
-        """Returns the nodes that changed after a version; None: too many, or no longer known."""
+        """Returns the nodes changed after a version, None if too many or no longer in the log."""
         (floor,) = connection.execute(self.floor, {"graph": row.id}).fetchone()
         if number < floor:
             return None

@@ -1,4 +1,4 @@
-"""The embedded database: opens a file, gives sources and records, reports its health."""
+"""The embedded database: opens a file, provides sources and records, and checks its health."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHECKED_BYTES = 512 << 20  # size up to which a health check reads the whole fil
 
 @final
 class SqliteDatabase:
-    """Implements Database by one file, which other processes may read and write."""
+    """Implements Database with one file, which other processes may read and write."""
 
     def __init__(self, path: Path, *, limits: Limits | None = None) -> None:
         self._path = path
@@ -51,7 +51,7 @@ class SqliteDatabase:
         if kind is not None and not is_comparable(kind):
             return []
         return await self._opened.pool.read(
-            lambda c: [name for (name,) in c.execute(statement, values)]
+            lambda connection: [name for (name,) in connection.execute(statement, values)]
         )
 
     async def check(self) -> list[Finding]:

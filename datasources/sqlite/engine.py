@@ -1,4 +1,4 @@
-"""What the sources of one database file share: connections, indexes and parts held in memory."""
+"""The parts that sources of one database file share: connections, indexes and the cache."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from datasources.types import Edge, Node, Subgraph
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Where a graph stops to be held in memory.
+    """Limits for graphs in memory.
 
     A graph of up to `held` nodes and edges together is held whole. A larger one is searched by SQL
-    and by indexes beside the file. `memory` is the number of bytes for all graphs that are held.
+    and by indexes beside the file. `memory` is the maximum number of bytes for all held graphs.
 
     After a write, the documents of a held graph are read again at its next read: 50 ms at 24,000
     nodes and edges.
@@ -73,7 +73,7 @@ class GraphReads(Protocol):
 
 @final
 class Engine:
-    """One opened database. Made in a thread, because it reads files."""
+    """One opened database. Create it in a worker thread, because it reads files."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
         """Raises: SourceError."""
@@ -88,7 +88,7 @@ class Engine:
         self.cache = Cache(limits.memory)
 
     def is_held(self, row: GraphRow) -> bool:
-        """Returns whether a graph is small enough to be held in memory."""
+        """Returns True if a graph is small enough to be held in memory."""
         return row.size <= self.limits.held
 
     def graph(self, connection: sqlite3.Connection, row: GraphRow) -> GraphReads:
@@ -108,7 +108,7 @@ def _index_files(connection: sqlite3.Connection, path: Path) -> IndexFiles:
     files = IndexFiles(path, identity)
 
     def is_known(graph: int, name: str, number: int) -> bool:
-        """Returns whether the graph has had this version of its text or vectors."""
+        """Returns True if this version is not newer than the graph's text or vectors."""
         row = graph_row_by_id(connection, graph)
         return row is not None and number <= (
             row.text_version if name == TEXT_INDEX.name else row.vector_version

@@ -1,5 +1,4 @@
-"""Reads of all graphs of a workspace at one moment: the users of a value, and the best nodes for a
-question.
+"""Reads of all graphs of a workspace at one moment: nodes that use a value, and search.
 
 The small graphs are searched together, as if they were one graph; a large graph is searched by its
 own indexes. Graphs of other workspaces are neither found nor counted.
@@ -41,8 +40,8 @@ Range = tuple[int, int]
 
 
 class WideGraph(NamedTuple):
-    """A graph of a workspace. `passed`: how many nodes of other workspaces have row ids between
-    those of the graph before and its own.
+    """A graph of a workspace. `passed` is the number of nodes of other workspaces with row ids
+    between the preceding graph of this workspace and this graph.
     """
 
     id: int
@@ -79,12 +78,12 @@ class WorkspaceView:
 
     def users(self, entries: Sequence[str], limit: int) -> list[FoundNode]:
         rows = self._rows(sql.USERS, entries=array(entries), limit=max(0, limit))
-        return [_found(*row) for row in rows]
+        return [_found_node(*row) for row in rows]
 
     def nodes(self, names: Sequence[NodeName]) -> dict[NodeName, FoundNode]:
         values = {"workspace": self.workspace, "names": orjson.dumps(names).decode()}
-        nodes = [_found(*row) for row in self.connection.execute(sql.WIDE_NODES, values)]
-        return {(found.graph_key, found.node.key): found for found in nodes}
+        nodes = [_found_node(*row) for row in self.connection.execute(sql.WIDE_NODES, values)]
+        return {(node.graph_key, node.node.key): node for node in nodes}
 
     def search(self, wanted: SearchRequest, small: int) -> tuple[WideHits, list[str]]:
         """Searches the graphs of up to `small` nodes and edges.
@@ -128,7 +127,7 @@ class WorkspaceView:
     def _candidates(
         self, terms: Sequence[str], graphs: Sequence[WideGraph], ranges: Sequence[Range], most: int
     ) -> tuple[dict[str, int], list[int]]:
-        """Returns how many nodes have each term, and the nodes with the rarest terms."""
+        """Returns the number of nodes with each term, and the nodes with the rarest terms."""
         rids_by_term: dict[str, list[int]] = {}
         values = {
             "ranges": orjson.dumps(ranges).decode(),
@@ -191,7 +190,7 @@ def best(
     *,
     above: float = -1e-9,
 ) -> list[WideHit]:
-    """Returns the names of the greatest scores, ties by name."""
+    """Returns the names with the greatest scores, ties in order of name."""
     if limit <= 0:
         return []
     rows: list[int] = best_rows(np.where(scores > above, scores, -np.inf), limit).tolist()
@@ -233,5 +232,5 @@ class WideVectors:
         return sum(unit.nbytes + 200 * len(names) for names, unit in (self.content, self.name))
 
 
-def _found(graph: str, name: str, body: bytes) -> FoundNode:
+def _found_node(graph: str, name: str, body: bytes) -> FoundNode:
     return FoundNode(graph_key=graph, graph_name=name, node=parse_document(Node, body, "nodes"))

@@ -1,7 +1,7 @@
 """Reads of a graph that is held whole in memory: documents, edges by node, words and vectors.
 
-Each part is loaded from the file when it is first asked for at its version of the graph. Documents
-are kept as stored and parsed when they are asked for.
+Each part is loaded from the file on first use and again after a change. Documents are kept as
+stored bytes and parsed on first use.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class GraphElements:
 
     @property
     def nbytes(self) -> int:
-        """Roughly what it occupies in memory once all documents are parsed."""
+        """An estimate of the bytes in memory once all documents are parsed."""
         bodies = (*self.node_bodies.values(), *self.edge_bodies.values())
         return 3 * sum(map(len, bodies)) + 400 * len(bodies)
 
@@ -79,8 +79,9 @@ class GraphElements:
         return len(self.edges_at.get(key, ()))
 
     def edge_keys(self, nodes: Iterable[str], max_degree: int | None = None) -> list[str]:
-        """Returns the keys of the edges of nodes, in order, each once. Nodes with more than
-        `max_degree` edges are passed over.
+        """Returns the keys of the edges of nodes, in order, without duplicates.
+
+        Nodes with more than `max_degree` edges are skipped.
         """
         edges_at = (self.edges_at.get(key, ()) for key in nodes)
         return sorted(

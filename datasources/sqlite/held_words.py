@@ -1,7 +1,7 @@
 """The words of a held graph in memory.
 
-After a write only the words of nodes that changed are read again: at 24,000 nodes and edges that
-takes 30 ms, reading all takes 180. The log of changed nodes is read in the same transaction as the
+After a write only the words of changed nodes are read again: at 24,000 nodes and edges this takes
+30 ms, reading all words 180 ms. The log of changed nodes is read in the same transaction as the
 words, so it does not matter which process wrote.
 """
 
@@ -60,7 +60,7 @@ class HeldWords:
         return HeldWords(number=row.text_version, index=LexicalIndex.build(documents), keys=keys)
 
     def _is_worth_changing(self, changed: int) -> bool:
-        """Returns whether changing the words of so many nodes is less work than reading all."""
+        """Returns True if updating so many nodes takes less time than reading all words."""
         is_few = changed <= max(FEW, MAX_CHANGED * len(self.keys))
         return is_few and self.index.unused <= MAX_UNUSED * len(self.index.vocabulary)
 

@@ -29,9 +29,9 @@ from datasources.sqlite.pool import Pool
 from datasources.sqlite.rows import GraphRow, graph_row_by_id
 from datasources.sqlite.schema import make_folder
 
-LEFTOVER_S = 3600.0  # age from which an unfinished index is taken for that of a killed process
-READ_BYTES = 4 << 20  # of a file, for its checksum
-REBUILD_AT = 1_000  # changed nodes that are worth a new index
+LEFTOVER_S = 3600.0  # age from which an unfinished index is attributed to a killed process
+READ_BYTES = 4 << 20  # block size for the checksum of a file
+REBUILD_AT = 1_000  # number of changed nodes at which a new index is built
 
 _log = logging.getLogger(__name__)
 
@@ -54,13 +54,13 @@ class IndexFiles:
         return sorted(folders, reverse=True)
 
     def place(self, graph: int, name: str, number: int, write: Callable[[Path], None]) -> None:
-        """Puts a version in place, whole or not at all, and removes older ones.
+        """Puts a version in place atomically and removes older ones.
 
-        Another process may place a newer one meanwhile: the one that looks last sees both.
+        Another process may place a newer version meanwhile. The later process sees both versions.
         """
         make_folder(self.folder)
         stem = f"{self._identity}-{graph}-{name}-{number}"
-        # Not by process id: that of two containers on one volume may be the same.
+        # No process id: two containers on one volume may have the same.
         temporary = self.folder / f"{stem}.{uuid.uuid4().hex[:12]}.tmp"
         try:
             temporary.mkdir()
@@ -69,7 +69,7 @@ class IndexFiles:
                 temporary.rename(self.folder / f"{stem}-{_checksum(temporary)}.index")
             except OSError as error:
                 if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                    raise  # else another process has placed the same
+                    raise  # otherwise another process has placed the same index
         finally:
             remove(temporary)
         versions = self.versions(graph, name)
@@ -113,7 +113,7 @@ def remove(path: Path) -> None:
 
 
 def is_whole(path: Path) -> bool:
-    """Returns whether a folder is as it was written. Reads all of it."""
+    """Returns True if the files of a folder are unchanged. Reads all of them."""
     try:
         return path.stem.rpartition("-")[2] == _checksum(path)
     except OSError:
@@ -133,7 +133,7 @@ def _checksum(folder: Path) -> str:
 
 
 class OpenIndex(Protocol):
-    """An opened index. `number` is the version of the graph's text or vectors that it is of."""
+    """An opened index. `number` is the version of the graph's text or vectors in it."""
 
     @property
     def number(self) -> int: ...
@@ -201,19 +201,19 @@ class IndexManager:
 
     def _open_newer(self, row: GraphRow, kind: IndexKind[X]) -> X | None:
         with self._lock:
-            known = self.opened(row, kind)
+            opened = self.opened(row, kind)
             for number, path in self._files.versions(row.id, kind.name):
-                if known is not None and number <= known.number:
+                if opened is not None and number <= opened.number:
                     return None
                 index = kind.open(path, number) if is_whole(path) else None
                 if index is not None:
                     self._opened[row.id, kind.name] = index
                     return index
-                remove(path)  # damaged: it will be made again
+                remove(path)  # damaged: it will be built again
         return None
 
     def schedule(self, row: GraphRow, kind: IndexKind[X]) -> Future[None]:
-        """Brings one index up to date in the background, once at a time; returns its end."""
+        """Updates one index in the background, once at a time; returns a future of its end."""
         with self._lock:
             running = self._updates.get((row.id, kind.name))
             if running is None or running.done():
@@ -240,7 +240,7 @@ class IndexManager:
                 )
             connection.execute("ROLLBACK")
             if graph_row_by_id(connection, graph) is None:
-                self.forget(graph)  # deleted meanwhile: nobody else would remove the new files
+                self.forget(graph)  # deleted meanwhile: remove the new files
             else:
                 self._open_newer(row, kind)
 

@@ -76,7 +76,7 @@ class Pool:
             try:
                 yield
             except RuntimeError:
-                self.check_open()  # closed between the asking and now
+                self.check_open()  # it may have been closed meanwhile
                 raise
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -86,11 +86,11 @@ class Pool:
             try:
                 return work(connection)
             finally:
-                if connection.in_transaction:  # an error of the disk ends it by itself
+                if connection.in_transaction:  # SQLite ends it itself after a disk error
                     connection.execute("ROLLBACK")
         except sqlite3.Error as exc:
             raise translate(exc, self.path) from exc
-        except StopIteration as exc:  # a future cannot hold one, and its waiter would wait for ever
+        except StopIteration as exc:  # a future cannot hold it; the caller would wait forever
             raise RuntimeError("a read stopped an iteration") from exc
 
     async def write(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = True) -> T:
@@ -109,10 +109,10 @@ class Pool:
         return result
 
     async def _sync(self) -> None:
-        """Makes durable all that is committed by the time the sync before it has ended."""
+        """Waits for a running sync, then makes all commits so far durable."""
         async with self._sync_lock:
-            self._syncing = None  # what is committed from now on waits for the next one
-            if not self._closed:  # else `close` does it
+            self._syncing = None  # later commits wait for the next sync
+            if not self._closed:  # otherwise `close` does it
                 with self._traced("sync"):
                     await asyncio.get_running_loop().run_in_executor(self._syncer, self._sync_log)
 
@@ -144,7 +144,7 @@ class Pool:
         return result
 
     def _checkpoint(self) -> None:
-        """Moves the log to the file, so that the next large write need not."""
+        """Moves the log to the file, to spare the next large write this work."""
         # If this fails, a later write does it: SQLite moves the log at CHECKPOINT_PAGES.
         with suppress(sqlite3.Error), closing(connect(self.path, once_through=True)) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -173,7 +173,7 @@ class Pool:
         self._writer.shutdown(wait=True)
         self._mover.shutdown(wait=True)
         self._syncer.shutdown(wait=True)
-        with suppress(SourceUnavailable):  # where nothing was written there is no log
+        with suppress(SourceUnavailable):  # there is no log if nothing was written
             self._sync_log()
         with self._lock:
             for connection in self._open:

@@ -17,9 +17,9 @@ from datasources.sqlite import statements as sql
 from datasources.sqlite.pool import Pool
 from datasources.types import is_storable
 
-GREATEST = 2**63 - 1  # of a number in SQLite
+GREATEST = 2**63 - 1  # greatest integer in SQLite
 
-# Kinds whose last writes a power cut may take: nobody was promised that they are kept.
+# Kinds whose last writes may be lost in a power cut: their durability is not promised.
 NOT_DURABLE = frozenset({"lease", "thread", "trace"})
 
 
@@ -93,21 +93,21 @@ def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWr
         raise BadDocument(
             collection=write.kind, key=write.key, field="data", reason=str(exc)
         ) from exc
-    # One counter for all records: one that is deleted and made again gets a new version.
+    # One counter for all records: a record that is deleted and created again gets a new version.
     (version,) = connection.execute(sql.RECORD_NEXT_VERSION).fetchone()
     connection.execute(sql.RECORD_PUT, {**name, "version": version, "data": data})
     return str(version)
 
 
 def is_comparable(value: object) -> bool:
-    """Returns whether a stored value can equal this: storable text, or a number of 64 bits."""
+    """Returns True if a stored value can equal this: storable text, or a number of 64 bits."""
     if isinstance(value, str):
         return _text_fault(value) is None
     return not isinstance(value, int) or -GREATEST <= value <= GREATEST
 
 
 def _text_fault(text: str) -> str | None:
-    if "\0" in text:  # SQLite's JSON ends a text there: it would be found by another name
+    if "\0" in text:  # SQLite's JSON ends a text at NUL: it would be stored under another name
         return "has a zero character"
     return None if is_storable(text) else "has half of a surrogate pair"
 
@@ -150,7 +150,7 @@ def query_statement(workspace: str, asked: RecordQuery) -> tuple[str, dict[str, 
         else f"key {direction}"
     )
     if order_by in where:
-        order = "key ASC"  # all are equal in it; said so, the index gives the order
+        order = "key ASC"  # all values are equal; with this the index gives the order
     # Without INDEXED BY the planner reads all records of the kind by the primary key.
     chosen = order_by if asked.bounded else next((name for name in fields if name in where), None)
     source = f"records INDEXED BY records_{kind}_{chosen}" if chosen else "records"

@@ -19,7 +19,7 @@ from datasources.sqlite import statements as sql
 from datasources.types import Graph, is_storable, parse_document
 
 SHIFT = 32  # bits of a row id that number the rows of one graph
-MAX_TIES = 1_000  # nodes of equal score kept beyond a limit, so that their keys decide
+MAX_TIES = 1_000  # nodes of equal score kept beyond a limit, to order them by key
 LOWEST = float(np.finfo(np.float32).min)
 
 Rids = NDArray[np.int64]
@@ -46,7 +46,7 @@ class GraphRow:
 
     @property
     def size(self) -> int:
-        """How many nodes and edges the graph has."""
+        """The number of nodes and edges of the graph."""
         return self.nodes + self.edges
 
     @property
@@ -68,7 +68,7 @@ def graph_row(connection: sqlite3.Connection, workspace: str, graph_key: str) ->
         row = connection.execute(
             sql.GRAPH_ROW, {"key": graph_key, "workspace": workspace}
         ).fetchone()
-    except UnicodeEncodeError:  # a lone surrogate: nothing can be stored under such a key
+    except UnicodeEncodeError:  # a lone surrogate: no graph can have such a key
         row = None
     if row is None:
         raise GraphNotFound(graph_key=graph_key)
@@ -76,7 +76,7 @@ def graph_row(connection: sqlite3.Connection, workspace: str, graph_key: str) ->
 
 
 def graph_row_by_id(connection: sqlite3.Connection, graph: int) -> GraphRow | None:
-    """Reads a graph's row; None: it was deleted."""
+    """Returns a graph's row, None if the graph was deleted."""
     row = connection.execute(sql.GRAPH_ROW_BY_ID, {"graph": graph}).fetchone()
     return None if row is None else GraphRow(*row)
 
@@ -85,12 +85,12 @@ def array(values: Iterable[str] | Iterable[int]) -> str:
     """Returns a JSON array to bind for json_each."""
     try:
         return orjson.dumps(list(values)).decode()
-    except TypeError:  # a key with a lone surrogate: nothing can be stored under it
+    except TypeError:  # a lone surrogate: no document can have such a key
         return orjson.dumps([v for v in values if isinstance(v, int) or is_storable(v)]).decode()
 
 
 def keys_of(connection: sqlite3.Connection, rids: Iterable[int]) -> dict[int, str]:
-    """Returns row id → key of those of the nodes that exist."""
+    """Returns row id → key of the nodes that exist."""
     return dict(connection.execute(sql.NODE_KEYS, {"rids": array(rids)}).fetchall())
 
 

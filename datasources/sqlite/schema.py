@@ -47,7 +47,7 @@ ONCE_CACHE_KIB = 4 << 10
 # Pages of the log (64 MB) before it is moved to the file: an import changes pages many times.
 CHECKPOINT_PAGES = 8_000
 
-# The statements that a new file is made with.
+# The statements that create a new file.
 TABLES = tuple(
     filter(
         str.strip,
@@ -64,7 +64,7 @@ RECORD_INDEX_STATEMENTS = {
     for name in names
 }
 
-# The name in `meta` of the version of `datasources.text` that made the words of all graphs.
+# The name in `meta` of the version of `datasources.text` that computed the words of all graphs.
 WORDS = "words"
 
 # The name in `meta` of a number that changes with any graph or node type, so that parsed types
@@ -81,7 +81,7 @@ TRIGGER_STATEMENTS = {
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder for its owner alone if there is none; its parents get the usual permissions.
+    """Creates a folder for its owner alone if missing; its parents get the usual permissions.
 
     Raises: OSError.
     """
@@ -89,7 +89,7 @@ def make_folder(path: Path) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Makes an empty file for its owner alone if there is none. Raises: OSError.
+    """Creates an empty file for its owner alone if missing. Raises: OSError.
 
     SQLite gives the files beside a database (its write-ahead log) the permissions of the database.
     """
@@ -173,8 +173,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _is_complete(connection: sqlite3.Connection) -> bool:
-    found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger')")
-    return RECORD_INDEX_STATEMENTS.keys() | TRIGGER_STATEMENTS.keys() <= {name for (name,) in found}
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger')")
+    return RECORD_INDEX_STATEMENTS.keys() | TRIGGER_STATEMENTS.keys() <= {name for (name,) in rows}
 
 
 def file_version(connection: sqlite3.Connection, path: Path) -> int:

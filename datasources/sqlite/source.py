@@ -254,7 +254,7 @@ class SqliteSource:
 
 
 def search_graph(graph: GraphReads, nodes: int, request: SearchRequest) -> SearchHits:
-    """Answers a request from one moment of a graph, which has so many `nodes`."""
+    """Answers a request from one moment of a graph with this number of `nodes`."""
     terms = tokenize(request.query)
     text, name = (
         graph.search_text(terms, request.limit, part) if request.searches_words(part) else []

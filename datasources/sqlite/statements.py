@@ -57,7 +57,7 @@ ALL_NODES = "SELECT rid, key, body FROM nodes WHERE rid BETWEEN :low AND :high O
 ALL_EDGES = """
 SELECT key, source, target, body FROM edges INDEXED BY edges_key WHERE graph = :graph ORDER BY key"""
 
-# UNION removes an edge that both halves find (its two ends are both asked for).
+# UNION removes duplicates: both halves return an edge if both of its ends are in :rids.
 EDGES_OF = """
 SELECT e.key, e.body FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
 UNION SELECT e.key, e.body FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
@@ -213,7 +213,7 @@ RECORD_GET = (
 RECORD_VERSION = (
     "SELECT version FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
 )
-# From one workspace to the next: the records between them are not read.
+# Jumps from one workspace to the next without reading the records in between.
 RECORD_WORKSPACES = """
 WITH RECURSIVE w (name) AS (
     SELECT min(workspace) FROM records

@@ -82,7 +82,7 @@ class StoredGraph:
             room = limit - len(depths)
             if not level or room <= 0:
                 break
-            # Nodes seen before may come first in key order: with room for them none is missed.
+            # Nodes seen before may come first in key order, so the limit leaves room for them.
             values = {"rids": array(level), "limit": _sql(room + len(depths))}
             reached = self.connection.execute(_NEXT[direction], values).fetchall()
             new = [(key, rid) for key, rid in reached if key not in depths][:room]
@@ -152,7 +152,7 @@ def read_vectors(
 def _rows_of(
     connection: sqlite3.Connection, row: GraphRow, statement: str, keys: Sequence[str]
 ) -> sqlite3.Cursor:
-    """Runs a statement for the nodes or edges with these keys, each once."""
+    """Runs a statement for the nodes or edges with these keys, without duplicates."""
     return connection.execute(statement, {"graph": row.id, "keys": array(dict.fromkeys(keys))})
 
 

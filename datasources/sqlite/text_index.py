@@ -27,18 +27,18 @@ from datasources.sqlite.index_manager import IndexKind
 from datasources.sqlite.rows import GraphRow, array, best_hits, ordered, with_rarest
 from datasources.sqlite.words import NAME_COLUMNS
 
-if TYPE_CHECKING:  # imported where it is used: it adds 30 ms to a start
+if TYPE_CHECKING:  # imported on use, because it adds 30 ms to the start
     from tantivy import Schema, Searcher
 
 BLOCK_ROWS = 4_000  # nodes read at one time
 HEAP_BYTES = 256 << 20  # memory for building an index
-SPARE_HITS = 32  # hits read beyond the limit: of those that tie with the last the keys decide
+SPARE_HITS = 32  # hits read beyond the limit, because ties are ordered by key
 
 # While there is no index:
 MATCHED_NODES = 3_000  # nodes read of each word
 SCORED_NODES = 1_000  # nodes scored with all words, those with the rarest words first
 
-MAX_WORDS = 1_000  # distinct words of a question that are looked for
+MAX_WORDS = 1_000  # distinct words of a question that are searched
 
 _NAME_COLUMNS = "{key name type type_name} : "
 
@@ -46,7 +46,7 @@ _NAME_COLUMNS = "{key name type type_name} : "
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TextIndex:
-    """An opened index and the text version of the graph that it was made of."""
+    """An opened index and the text version of the graph in it."""
 
     number: int
     schema: Schema
@@ -76,7 +76,7 @@ class TextIndex:
         return best_hits(connection, rids[is_current], scores[is_current], limit)
 
     def counts(self, search_field: SearchField, words: Sequence[str]) -> dict[str, int]:
-        """Returns how many nodes have each of these words."""
+        """Returns the number of nodes with each of these words."""
         return {word: max(1, self.searcher.doc_freq(search_field, word)) for word in words}
 
 
@@ -157,9 +157,9 @@ def search_stored(
     matched: int = MATCHED_NODES,
     scored: int = SCORED_NODES,
 ) -> list[Hit]:
-    """Returns about the best nodes by BM25 without an index, of those that FTS5 finds.
+    """Returns approximately the best nodes by BM25, among those that FTS5 finds, without an index.
 
-    Of a word that more than `matched` nodes have only so many are looked at.
+    At most `matched` nodes are read for each word.
     """
     rids_by_word: dict[str, list[int]] = {}
     columns = _NAME_COLUMNS if search_field == "name" else ""

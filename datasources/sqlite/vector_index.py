@@ -32,7 +32,7 @@ from datasources.types import is_storable
 from datasources.vectors import normalize
 
 BLOCK_ROWS = 4_000  # vectors read at one time
-GREATEST = 127  # the greatest code of 8 bits
+GREATEST = 127  # greatest 8-bit code
 
 # Nodes that are compared exactly after the comparison in 8 bits: for each hit, and in addition.
 OVERSAMPLING = 2
@@ -54,7 +54,7 @@ class VectorGroup:
 
 
 def can_match(query: VectorQuery) -> bool:
-    """Returns whether a query can find anything: its vector is finite and of one dimension."""
+    """Returns True if a query can have hits: its vector is finite and one-dimensional."""
     vector = query.vector
     return (
         vector.ndim == 1
@@ -126,9 +126,9 @@ class VectorIndex:
 
 
 def int8_codes(unit: Vector) -> tuple[NDArray[np.int8], Vector]:
-    """Returns vectors in 8 bits a component, and what to multiply each one's products with.
+    """Returns vectors with 8 bits per component, and the factor for the products of each vector.
 
-    Every vector has a scale of its own: with one for all, most would use a small part of the range.
+    Each vector has its own scale: with one scale for all, most would use a small part of the range.
     Shapes: float32[n, dim] → int8[n, dim], float32[n].
     """
     scales = np.maximum(np.abs(unit).max(axis=1), np.finfo(np.float32).tiny) / GREATEST
@@ -214,7 +214,7 @@ def vector_blocks(
 
 
 def count_vectors(connection: sqlite3.Connection, row: GraphRow, group: VectorGroup) -> int:
-    """Returns how many nodes of a graph have vectors of a model and length."""
+    """Returns the number of nodes of a graph with vectors of a model and length."""
     values = {"graph": row.id, "model": group.model, "dim": group.dim}
     counted = connection.execute(sql.VECTOR_COUNT, values).fetchone()
     return 0 if counted is None else counted[0]

@@ -11,7 +11,7 @@ from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache
 from datasources.types import ROOT_WORKSPACE, NodeTypeConfig, parse_document
 
-_TYPE_BYTES = 4_000  # roughly what a parsed type takes in memory
+_TYPE_BYTES = 4_000  # estimated bytes of a parsed type in memory
 
 
 @final
@@ -38,7 +38,7 @@ def read_configs(connection: sqlite3.Connection, workspace: str) -> list[NodeTyp
 def held_configs(
     connection: sqlite3.Connection, workspace: str, cache: Cache
 ) -> list[NodeTypeConfig]:
-    """Returns what `read_configs` does, parsed once until a graph or a type changes.
+    """Returns the result of `read_configs`, cached until a graph or a type changes.
 
     Every question reads the types, and parsing a hundred of them takes a millisecond.
     """

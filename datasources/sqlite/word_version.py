@@ -1,4 +1,4 @@
-"""Updates stored words that an older version of `datasources.text` made."""
+"""Updates stored words that were computed by an older version of `datasources.text`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datasources.sqlite.visible_types import read_configs
 from datasources.sqlite.words import reindex_types
 from datasources.text import PLAIN_LETTERS, WORDS_VERSION
 
-# A pattern for texts with one of the letters that have other words since version 2.
+# A pattern for texts with a letter whose words changed in version 2.
 _LETTERS = "*[" + "".join(map(chr, PLAIN_LETTERS)) + "ς]*"
 
 

@@ -18,7 +18,7 @@ from datasources.types import Node, NodeTypeConfig, parse_document
 Words = tuple[str, str, str, str, str, str, str]
 
 NAME_COLUMNS = 4  # the first columns, which make up the name field
-CHUNK = 1_000  # nodes that are written at one time
+CHUNK = 1_000  # nodes written at once
 
 
 def words_of(node: Node, config: NodeTypeConfig | None, language: str | None) -> Words:
@@ -48,7 +48,7 @@ def content_tokens(words: Sequence[str]) -> list[str]:
 
 @final
 class WordChanges:
-    """Collects what a write does to the words of one graph, and stores it.
+    """Collects the changes of a write to the words of one graph, and stores them.
 
     `content_words` and `name_words` count how many words the two fields of all nodes have gained.
     """
@@ -65,13 +65,13 @@ class WordChanges:
 
     @property
     def changed(self) -> bool:
-        """Whether the words of any node differ from those stored."""
+        """True if the words of any node differ from those stored."""
         return bool(self._rids)
 
     def replace(
         self, rid: int, old: Words | None, node: Node | None, config: NodeTypeConfig | None
     ) -> None:
-        """Records that a node's words were `old` and are now those of `node`; None: no node.
+        """Records the `old` words of a node and its new state; None stands for no node.
 
         At most once for each node.
         """
@@ -89,7 +89,7 @@ class WordChanges:
             self._flush()
 
     def _count(self, words: Words, sign: int) -> None:
-        # Tokens are joined by one space each, so that counting spaces counts them.
+        # Tokens are joined by single spaces, so counting spaces counts tokens.
         counts = [words_in.count(" ") + 1 if words_in else 0 for words_in in words]
         self.content_words += sign * sum(counts)
         self.name_words += sign * sum(counts[:NAME_COLUMNS])
@@ -102,7 +102,7 @@ class WordChanges:
         self._added.clear()
 
     def store(self) -> None:
-        """Writes the rest and logs the nodes whose words changed."""
+        """Writes the remaining words and logs the nodes whose words changed."""
         self._flush()
         (version,) = self._connection.execute(
             sql.GRAPH_TEXT_VERSION, {"graph": self._graph}

@@ -54,7 +54,7 @@ def create_graph(
 
 
 def delete_graph(connection: sqlite3.Connection, workspace: str, graph_key: str) -> int:
-    """Deletes a graph with all that belongs to it; returns the id it had."""
+    """Deletes a graph with its content and returns its id."""
     row = graph_row(connection, workspace, graph_key)
     connection.execute(sql.WORDS_DELETE_RANGE, row.range)
     connection.execute(sql.GRAPH_DELETE, {"graph": row.id})
@@ -74,7 +74,7 @@ def put_config(connection: sqlite3.Connection, workspace: str, config: NodeTypeC
 def put_embeddings(
     connection: sqlite3.Connection, workspace: str, graph_key: str, vectors: Sequence[NodeVector]
 ) -> int:
-    """Stores vectors of nodes that exist; returns how many."""
+    """Stores the vectors of nodes that exist and returns their number."""
     row = graph_row(connection, workspace, graph_key)
     mutations.check_vectors(graph_key, vectors)
     rids = _rids(connection, sql.NODE_RIDS, row.id, [vector.key for vector in vectors])
@@ -122,7 +122,7 @@ class _Apply:
     next_number: int = 0
 
     def check(self) -> None:
-        """Looks up what the mutation names and checks it. Raises: InvalidMutation."""
+        """Looks up the documents that the mutation names and checks it. Raises: InvalidMutation."""
         m = self.mutation
         needed = mutations.keys_to_look_up(self.mutation)
         graph = self.row.id
@@ -205,7 +205,7 @@ class _Apply:
         _reindex_all(self.connection, workspace, before)
 
     def _delete(self, words: WordChanges) -> bool:
-        """Deletes edges, and nodes with their edges; returns whether vectors were deleted."""
+        """Deletes edges, and nodes with their edges; returns True if vectors were deleted."""
         m = self.mutation
         connection = self.connection
         edges = [self.edges.pop(key) for key in dict.fromkeys(m.delete_edges)]
@@ -221,7 +221,7 @@ class _Apply:
             self.edge_count -= connection.execute(sql.EDGES_OF_NODE_DELETE, {"rid": rid}).rowcount
         connection.executemany(sql.NODE_DELETE, ((rid,) for rid in nodes))
         self.node_count -= len(nodes)
-        # The same mutation may put an edge again that was deleted with its node.
+        # The mutation may insert an edge again that was deleted with its node.
         self.edges = _rids(
             connection, sql.EDGE_RIDS, self.row.id, [edge.key for edge in m.put_edges]
         )
@@ -295,7 +295,7 @@ def _put_uses(
 def _rids(
     connection: sqlite3.Connection, statement: str, graph: int, keys: Iterable[str]
 ) -> dict[str, int]:
-    """Returns key → row id of those of the keys that are stored."""
+    """Returns key → row id of the keys that are stored."""
     # In key order, so that neighbours in the index are read together.
     values = {"graph": graph, "keys": array(sorted(keys))}
     return dict(connection.execute(statement, values).fetchall())
@@ -370,7 +370,7 @@ def _put_vectors(
 
 
 def _forget_vectors(connection: sqlite3.Connection, row: GraphRow, rids: Sequence[int]) -> bool:
-    """Logs that vectors are deleted with their nodes; returns whether there were any."""
+    """Logs that vectors are deleted with their nodes; returns True if there were any."""
     if not _count_vectors(connection, row.id, rids, -1):
         return False
     VECTOR_LOG.note(connection, row.id, rids, row.vector_version + 1)
@@ -380,8 +380,9 @@ def _forget_vectors(connection: sqlite3.Connection, row: GraphRow, rids: Sequenc
 def _count_vectors(
     connection: sqlite3.Connection, graph: int, rids: Sequence[int], sign: int
 ) -> int:
-    """Adds the vectors of nodes to the counts by model and length (`sign` -1: takes them away);
-    returns how many there are.
+    """Adds the vectors of nodes to the counts by model and length; `sign` -1 subtracts them.
+
+    Returns their number.
     """
     counts: dict[tuple[str, int], int] = {}
     for _, model, dim in connection.execute(sql.VECTOR_MODELS, {"rids": array(rids)}):
