@@ -1,3 +1,1 @@
-"""Stored graphs: their shapes, the seams to read and write them, and the stores
-behind the seams.
-"""
+"""Stored graphs: their data types, the interfaces to read and write them, and their stores."""

@@ -1,6 +1,6 @@
-"""The seams to stored data: graph sources, record stores and databases.
+"""The interfaces to stored data: graph sources, record stores and databases.
 
-A source belongs to one workspace; a graph of another workspace does not exist for it. Every
+A source belongs to one workspace and raises GraphNotFound for graphs of other workspaces. Every
 implementation passes the whole contract suite in `tests/contracts`.
 """
 
@@ -78,7 +78,7 @@ class GraphDataSource(Protocol):
 
     @property
     def abilities(self) -> Abilities:
-        """The declared optional abilities; callers never look for methods instead."""
+        """The declared optional abilities. Callers read them instead of probing for methods."""
         ...
 
     async def list_graphs(self) -> list[Graph]: ...
@@ -86,7 +86,7 @@ class GraphDataSource(Protocol):
     async def get_graph(self, graph_key: str) -> Graph: ...
 
     async def get_versions(self, graph_key: str) -> GraphVersions:
-        """Returns the graph and a mark of its vectors; one round trip."""
+        """Returns the graph and an opaque version of its vectors; one round trip."""
         ...
 
     async def get_stats(self, graph_key: str) -> GraphStats: ...
@@ -114,7 +114,7 @@ class GraphDataSource(Protocol):
         ...
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        """Returns the nodes that exist, in the order of `keys`, each once; one round trip."""
+        """Returns the nodes that exist, in the order of `keys`, deduplicated; one round trip."""
         ...
 
     async def get_edges_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:

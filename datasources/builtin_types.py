@@ -1,7 +1,7 @@
-"""The node types every workspace has without storing them, and which stored type a name means.
+"""The node types built into every workspace, and the resolution of type names.
 
-A stored type may take a built-in's name and then wins: the workspace's own, else `root`'s, else
-the built-in. Where one workspace stores two types of one name, the first by key is meant.
+A name is resolved to the type stored in the workspace, else to the one stored in `root`, else to
+the built-in type. If a workspace stores two types with the same name, the first by key is used.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _ENTRY_IN = {"id": "1", "type": "in", "accept": ENTRY_TYPE}
 
 def _builtin(
     name: str,
-    shown: str,
+    display_name: str,
     icon: str,
     size: tuple[int, int],
     handles: Mapping[str, Any],
     description: str,
 ) -> NodeTypeConfig:
-    """Return a type; `handles` are the points of each side."""
+    """Returns a type. `handles` are the connection points of each side."""
     groups = {side: {"position": "separate", "point": points} for side, points in handles.items()}
     node = {"type": name, "handles": groups, "size": {"width": size[0], "height": size[1]}}
     document = {
         "_key": name,
         "workspace": ROOT_WORKSPACE,
         "version": 1,
-        "displayName": shown,
+        "displayName": display_name,
         "node": node,
     }
     document |= {"description": description, "category": "builtin", "icon": icon}
@@ -41,6 +41,7 @@ def _builtin(
     return NodeTypeConfig.model_validate(document, by_alias=True, by_name=False)
 
 
+# By type name. Sources do not store or return them, but text search finds their words.
 BUILTIN_TYPES: Mapping[str, NodeTypeConfig] = MappingProxyType(
     {
         config.type: config
@@ -68,22 +69,22 @@ BUILTIN_TYPES: Mapping[str, NodeTypeConfig] = MappingProxyType(
         )
     }
 )
-"""By type name. Sources do not store or return them; their words count in text search."""
 
 
 def visible_types(
     own: Iterable[NodeTypeConfig], root: Iterable[NodeTypeConfig]
 ) -> list[NodeTypeConfig]:
-    """Return the stored types a workspace sees, one per name, in key order; `own`
-    wins over `root`.
+    """Returns the stored types that a workspace sees, one per name, in key order.
+
+    Types of `own` replace types of `root`.
     """
-    found: dict[str, NodeTypeConfig] = {}
+    configs_by_type: dict[str, NodeTypeConfig] = {}
     for configs in (own, root):
         for config in sorted(configs, key=lambda config: config.key):
-            found.setdefault(config.type, config)
-    return sorted(found.values(), key=lambda config: (config.key, config.type))
+            configs_by_type.setdefault(config.type, config)
+    return sorted(configs_by_type.values(), key=lambda config: (config.key, config.type))
 
 
 def types_by_name(visible: Iterable[NodeTypeConfig]) -> dict[str, NodeTypeConfig]:
-    """Return what each type name means: the visible stored types over the built-in ones."""
+    """Returns the type of each name. Visible stored types replace built-in ones."""
     return {**BUILTIN_TYPES, **{config.type: config for config in visible}}

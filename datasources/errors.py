@@ -8,25 +8,25 @@
     ├── RevisionConflict     the graph changed since it was read
     ├── RecordConflict       the record changed since it was read
     ├── UnknownIndexField    a record query names a field its kind does not index
-    ├── BadUseValue          a value that nothing can be looked up by: empty, or too long
+    ├── BadUseValue          a value to look up is empty or too long
     ├── InvalidDatabaseUrl   the address of a database cannot be understood
-    ├── DatabaseBusy         another process holds the database for too long
+    ├── DatabaseBusy         another process locks the database for too long
     ├── DatabaseDamaged      the file is not a readable database
     ├── DatabaseOutdated     the file is of an older schema
     ├── DatabaseVersion      the file was made by a newer or unknown version
     ├── SourceTimeout        the store did not answer in time
     ├── SourceUnavailable    the store cannot be reached
-    │   ├── SourceBusy           others hold what was asked for
+    │   ├── SourceBusy           the documents are locked by other writers
     │   └── DatabaseUnprepared   the server has no such database, or it was not set up
-    └── InstructionError     an instruction cannot be carried out on its document
+    └── InstructionError     an instruction cannot be applied to its document
         ├── InstructionMalformed   it lacks an operand, or has one of the wrong kind
-        ├── PathNotFound           its path leads nowhere
-        ├── WrongTarget            what stands at its path is of another type
+        ├── PathNotFound           its path does not exist
+        ├── WrongTarget            the value at its path has another type
         ├── IndexOutOfRange        its index or offset is outside the array or text
         └── ForbiddenPath          its path must never be written
 
-Each carries facts as attributes; its text says what, where and what to do. Adapters translate
-their library's exceptions into these, `from exc`.
+Each error carries facts as attributes. Its text says what failed, where, and how to fix it.
+Adapters translate the exceptions of their libraries into these, `from exc`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+# Matches up to the last `@`: a password without percent-encoding may contain any character.
 _LOGIN = re.compile(r"^([a-z+]*:?/{0,2}).*@", re.DOTALL)
-"""Up to the last `@`: a password that should have been percent-encoded may hold anything."""
 
 
 class SourceError(Exception):
-    """Base of everything this room raises on purpose."""
+    """Base class of the errors of `datasources`."""
 
 
 class GraphNotFound(SourceError):
@@ -64,7 +64,7 @@ class BadDocument(SourceError):
 
 
 class InvalidMutation(SourceError):
-    """`keys` are the documents at fault, `reason` says what is wrong with them."""
+    """`keys` are the keys of the invalid documents, `reason` describes the problem."""
 
     def __init__(self, *, graph_key: str, reason: str, keys: Sequence[str] = ()) -> None:
         self.graph_key, self.reason, self.keys = graph_key, reason, tuple(keys)
@@ -83,7 +83,7 @@ class RevisionConflict(SourceError):
 
 
 class RecordConflict(SourceError):
-    """`expected` None means: it should not have existed."""
+    """`expected` None means that no record was expected."""
 
     def __init__(self, *, kind: str, key: str, expected: str | None) -> None:
         self.kind = kind
@@ -112,7 +112,7 @@ class InvalidDatabaseUrl(SourceError):
     def __init__(self, *, url: str, reason: str) -> None:
         self.url = url
         self.reason = reason
-        shown = _LOGIN.sub(r"\1", url)  # an address may hold a password
+        shown = _LOGIN.sub(r"\1", url)  # an address may contain a password
         forms = "sqlite:PATH, memory: or arango+http://USER:PASSWORD@HOST:8529/DATABASE"
         super().__init__(f"database address {shown!r}: {reason}; use {forms}")
 
@@ -144,7 +144,7 @@ class DatabaseVersion(SourceError):
 
 
 class DatabaseOutdated(SourceError):
-    """A file of an older schema. It is refused as it is: nothing in it is lost."""
+    """A file of an older schema. It is not opened or changed, so no data is lost."""
 
     def __init__(self, *, path: str, found: int, supported: int) -> None:
         self.path = path
@@ -171,11 +171,11 @@ class SourceUnavailable(SourceError):
 
 
 class SourceBusy(SourceUnavailable):
-    """It answers, but what was asked for is held by others."""
+    """The source answers, but other writers lock the documents asked for."""
 
 
 class DatabaseUnprepared(SourceUnavailable):
-    """`code` is the server's error number, 0 where nothing failed but something is missing."""
+    """`code` is the server's error number, 0 if a part of the setup is missing without an error."""
 
     def __init__(self, *, source: str, code: int = 0) -> None:
         self.code = code
@@ -183,7 +183,7 @@ class DatabaseUnprepared(SourceUnavailable):
 
 
 class InstructionError(SourceError):
-    """`op` is the operation's name, `path` where it was to work, as `data.items.0`."""
+    """`op` is the name of the operation, `path` its target, such as `data.items.0`."""
 
     def __init__(self, *, op: str, path: Sequence[str], reason: str) -> None:
         self.op, self.path, self.reason = op, tuple(path), reason

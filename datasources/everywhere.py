@@ -1,7 +1,7 @@
 """Hits in all graphs of a workspace.
 
-Scores are those of one large graph: words are weighted by all nodes of the workspace, and by those
-of no other.
+Scores are those of one large graph: words are weighted by their frequency in all nodes of the
+workspace. Nodes of other workspaces do not count.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from datasources.hits import Hit
 from datasources.search import SearchHits
 from datasources.types import Node, ScoredNode
 
-NodeName = tuple[str, str]
-"""The keys of a graph and of a node."""
+NodeName = tuple[str, str]  # keys of a graph and of a node
 WideHit = tuple[NodeName, float]
 
 
@@ -39,12 +38,11 @@ class WideHits:
 
     @property
     def names(self) -> list[NodeName]:
-        """The nodes of all hits, each once."""
-        return list(dict.fromkeys(name for of in SEARCHES for name, _ in getattr(self, of)))
+        """The nodes of all hits, without duplicates."""
+        return list(dict.fromkeys(name for search in SEARCHES for name, _ in getattr(self, search)))
 
 
-SEARCHES = ("text", "name", "vector", "name_vector")
-"""The lists of WideHits."""
+SEARCHES = ("text", "name", "vector", "name_vector")  # fields of WideHits with hits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +56,10 @@ class GraphHits:
 
 
 def of_graph(graph_key: str, hits: SearchHits) -> WideHits:
-    """Returns the hits of one graph as hits of all."""
+    """Returns the hits of one graph as hits of a workspace."""
 
-    def wide(of_one: Sequence[Hit]) -> list[WideHit]:
-        return [((graph_key, hit.key), hit.score) for hit in of_one]
+    def wide(graph_hits: Sequence[Hit]) -> list[WideHit]:
+        return [((graph_key, hit.key), hit.score) for hit in graph_hits]
 
     return WideHits(
         text=wide(hits.text),
@@ -72,16 +70,18 @@ def of_graph(graph_key: str, hits: SearchHits) -> WideHits:
 
 
 def joined(parts: Sequence[WideHits], limit: int) -> WideHits:
-    """Returns the best hits of several answers."""
+    """Returns the best hits of several searches."""
 
-    def best(of: str) -> list[WideHit]:
-        hits: Iterator[WideHit] = (hit for part in parts for hit in getattr(part, of))
+    def best(search: str) -> list[WideHit]:
+        hits: Iterator[WideHit] = (hit for part in parts for hit in getattr(part, search))
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit]
 
-    return replace(WideHits(), **{of: best(of) for of in SEARCHES})
+    return replace(WideHits(), **{search: best(search) for search in SEARCHES})
 
 
 def with_nodes(hits: WideHits, nodes: Mapping[NodeName, FoundNode]) -> WideHits:
     """Returns the hits of these nodes, with the nodes."""
-    kept = {of: [hit for hit in getattr(hits, of) if hit[0] in nodes] for of in SEARCHES}
+    kept = {
+        search: [hit for hit in getattr(hits, search) if hit[0] in nodes] for search in SEARCHES
+    }
     return replace(hits, nodes=nodes, **kept)

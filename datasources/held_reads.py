@@ -33,12 +33,12 @@ def page_of(
     limit: int | None = None,
 ) -> list[E]:
     """Returns the first `limit` elements of a sheet with keys greater than `after`, in order."""
-    found = (
+    page = (
         e
         for e in elements
         if (sheet is None or e.sheet == sheet) and (after is None or e.key > after)
     )
-    return list(found if limit is None else islice(found, min(max(0, limit), sys.maxsize)))
+    return list(page if limit is None else islice(page, min(max(0, limit), sys.maxsize)))
 
 
 EdgesOf = Callable[[Sequence[str], int, int], Iterable[TypedLink]]
@@ -97,7 +97,7 @@ def breadth_first(
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of a node with a type, in a graph of a language."""
+    """The words of a node, given its type and the language of its graph."""
 
     node: Node
     config: NodeTypeConfig | None
@@ -113,9 +113,9 @@ class _Words:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class HeldGraph:
-    """One graph at one moment: its documents by key, in key order.
+    """The state of one graph: its documents by key, in key order.
 
-    `words` and `uses` are passed on to the next moment: those of unchanged nodes are kept.
+    `words` and `uses` are passed on to the next state, which keeps those of unchanged nodes.
     """
 
     graph: Graph
@@ -133,13 +133,13 @@ class HeldGraph:
     lock: Lock = field(default_factory=Lock)
 
     def links(self) -> HeldLinks:
-        """Returns its edges by node."""
+        """Returns the edges by node."""
         if self.held_links is None:
             self.held_links = HeldLinks.of(self.edges.values())
         return self.held_links
 
     def stats(self, models: Iterable[str]) -> GraphStats:
-        """Returns its counts. `models` are those of the vectors of its nodes."""
+        """Returns the counts of the graph. `models` are the embedding models of its vectors."""
         types = Counter(node.type for node in self.nodes.values())
         return GraphStats(
             nodes=len(self.nodes), edges=len(self.edges), types=types, vectors=Counter(models)
@@ -181,28 +181,30 @@ class HeldGraph:
         return self.words
 
     def _words(self, node: Node, config: NodeTypeConfig | None) -> _Words:
-        known = self.words.get(node.key)
+        words = self.words.get(node.key)
         language = self.graph.language
-        if known and known.node is node and known.config is config and known.language == language:
-            return known
+        if words and words.node is node and words.config is config and words.language == language:
+            return words
         return _Words.of(node, config, language)
 
     def users(self, entries: Sequence[str]) -> list[FoundNode]:
         """Returns the nodes that have one of the entries."""
-        known = self.uses
+        old_uses = self.uses
         wanted = frozenset(entries)
         self.uses = {
-            key: had
-            if (had := known.get(key)) and had[0] is node
+            key: old
+            if (old := old_uses.get(key)) and old[0] is node
             else (node, frozenset(entries_of(node)))
             for key, node in self.nodes.items()
         }
         return [
-            self.found(key) for key, (_, own) in self.uses.items() if not wanted.isdisjoint(own)
+            self.found(key)
+            for key, (_, node_entries) in self.uses.items()
+            if not wanted.isdisjoint(node_entries)
         ]
 
     def found(self, key: str) -> FoundNode:
-        """Returns one of its nodes as reads of all graphs do."""
+        """Returns a node as a result of a search in all graphs."""
         return FoundNode(graph_key=self.graph.key, graph_name=self.graph.name, node=self.nodes[key])
 
 

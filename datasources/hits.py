@@ -1,4 +1,4 @@
-"""What a search of one graph is asked and finds, and the vectors it compares."""
+"""Queries and hits of a search in one graph, and the vectors that it compares."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class NodeVector:
 
 
 class VectorInfo(NamedTuple):
-    """What is known of a stored vector without reading it."""
+    """The model and text hash of a stored vector."""
 
     model: str
     hash: str

@@ -1,9 +1,9 @@
-"""An exact BM25 index of one graph's words, held in memory; knows no store.
+"""An exact BM25 index of the words of one graph, in memory. Independent of any store.
 
-Postings lie term by term in flat arrays with their weight computed once, so a search is a few
-slices and additions; after a change only the words of what changed are counted again. The two
-functions at the top are the formula itself: sources that score with statistics of their own use
-them, and all agree.
+Postings are stored by term in flat arrays with precomputed weights, so that a search needs only a
+few slices and additions. After a change only the words of changed documents are counted again. The
+two functions at the top are the formula itself; sources with statistics of their own use them too,
+so that all sources compute the same scores.
 
 Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
@@ -29,7 +29,7 @@ _as_hit: Callable[[tuple[str, float]], Hit] = partial(tuple.__new__, Hit)
 
 
 def idf(documents: int, containing: NDArray[Any] | int) -> NDArray[np.float64]:
-    """Return how much a term tells that occurs in `containing` of so many documents; always > 0."""
+    """Returns the weight of a term that occurs in `containing` of all documents; always > 0."""
     df = np.asarray(containing, dtype=np.float64)
     return np.log1p((documents - df + 0.5) / (df + 0.5))
 
@@ -37,9 +37,7 @@ def idf(documents: int, containing: NDArray[Any] | int) -> NDArray[np.float64]:
 def saturation(
     counts: NDArray[Any] | float, lengths: NDArray[Any] | float, average_length: float
 ) -> NDArray[np.float64]:
-    """Return the weight of `counts` occurrences in documents of these lengths, between 0 and
-    K1 + 1.
-    """
+    """Returns the weight of `counts` occurrences in documents of these lengths, 0 to K1 + 1."""
     tf = np.asarray(counts, dtype=np.float64)
     norm = 1.0 - B + B * np.asarray(lengths, dtype=np.float64) / (average_length or 1.0)
     return tf * (K1 + 1.0) / (tf + K1 * norm)
@@ -48,47 +46,49 @@ def saturation(
 def score_texts(
     texts: Sequence[Sequence[str]], counts: Mapping[str, int], documents: int, average_length: float
 ) -> NDArray[np.float64]:
-    """Return the BM25 of some documents, given as their words; none of those that have no term.
+    """Returns the BM25 scores of documents given as words; 0 for a document without any term.
 
-    `counts`: how many of all `documents` have each term. Shapes: float64[len(texts)].
+    `counts` is the number of all `documents` with each term. Shapes: float64[len(texts)].
     """
     place = {term: column for column, term in enumerate(counts)}
     cells = [
         row * len(place) + place[w] for row, text in enumerate(texts) for w in text if w in place
     ]
-    found = np.bincount(cells, minlength=len(texts) * len(place)).reshape(len(texts), len(place))
+    occurrences = np.bincount(cells, minlength=len(texts) * len(place)).reshape(
+        len(texts), len(place)
+    )
     lengths = np.array([len(text) for text in texts], dtype=np.float64)
     weights = idf(documents, np.array(list(counts.values())))
-    return saturation(found, lengths[:, None], average_length) @ weights
+    return saturation(occurrences, lengths[:, None], average_length) @ weights
 
 
 def best_hits(
     keys: Sequence[str], scores: Floats, limit: int, *, candidates: NDArray[np.intp]
 ) -> list[Hit]:
-    """Return the best of the candidate rows: greatest score first, ties in row order.
+    """Returns the best of the candidate rows: greatest score first, ties in row order.
 
     Shapes: `scores` is float32[len(keys)]; `candidates` are ascending row numbers.
     """
     if limit <= 0 or not candidates.size:
         return []
-    found = scores[candidates]
+    found_scores = scores[candidates]
     if candidates.size > limit:
-        least = np.partition(found, candidates.size - limit)[candidates.size - limit]
-        # may keep more than `limit`: equal scores are decided by row order below
-        kept = found >= least
+        least = np.partition(found_scores, candidates.size - limit)[candidates.size - limit]
+        # This may keep more than `limit` rows: ties are cut in row order below.
+        kept = found_scores >= least
         candidates = candidates[kept]
-        found = found[kept]
-    order = np.argsort(-found, kind="stable")[:limit]
+        found_scores = found_scores[kept]
+    order = np.argsort(-found_scores, kind="stable")[:limit]
     rows: list[int] = candidates[order].tolist()
-    values: list[float] = found[order].tolist()
-    # As `Hit(key, value)`, made without entering Python for each of some hundred hits.
+    values: list[float] = found_scores[order].tolist()
+    # Like `Hit(key, value)`, without a Python call for each of some hundred hits.
     return list(map(_as_hit, zip(map(keys.__getitem__, rows), values, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Postings:
-    """What documents hold: one (term, row, count) each time a document has a word, by term
-    and then row.
+    """The words of documents: one (term, row, count) per distinct word of a document, ordered by
+    term and then row.
 
     Shapes: `lengths` is int64[documents], in words; the others are int64[postings].
     """
@@ -100,13 +100,13 @@ class _Postings:
 
     @staticmethod
     def of(documents: Iterable[Sequence[str]], vocabulary: dict[str, int]) -> _Postings:
-        """Count the words of documents, which are added to the vocabulary. Row i is document i."""
+        """Counts the words of documents and adds them to the vocabulary. Row i is document i."""
         texts = list(documents)
         ids = [
             vocabulary.setdefault(token, len(vocabulary)) for tokens in texts for token in tokens
         ]
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-        # One number a (term, row) pair, so that one sort groups postings by term and counts them.
+        # One number per (term, row) pair, so that one sort groups postings by term and counts them.
         places = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
         pairs = np.asarray(ids, dtype=np.int64) * max(1, len(texts)) + places
         distinct, counts = np.unique(pairs, return_counts=True)
@@ -116,7 +116,7 @@ class _Postings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LexicalIndex:
-    """BM25 over the words of a graph's nodes. `keys` ascend; a node's row is its place among them.
+    """BM25 over the words of a graph's nodes. `keys` ascend; a node's row is its position in them.
 
     Shapes: postings of term t are `rows[starts[t]:starts[t + 1]]` with the same slices of `counts`
     and `weights`; `lengths` is int64[len(keys)].
@@ -132,8 +132,9 @@ class LexicalIndex:
 
     @staticmethod
     def build(documents: Iterable[tuple[str, Sequence[str]]]) -> LexicalIndex:
-        """Index documents given as (key, tokens) in any order. Raises: ValueError for a
-        key given twice.
+        """Returns an index of documents given as (key, tokens), in any order.
+
+        Raises: ValueError if a key is given twice.
         """
         ordered = sorted(documents, key=lambda document: document[0])
         keys = [key for key, _ in ordered]
@@ -162,10 +163,9 @@ class LexicalIndex:
         )
 
     def changed(self, documents: Mapping[str, Sequence[str] | None]) -> LexicalIndex:
-        """Return the index with these documents put in, or in the place of those
-        that had their keys.
+        """Returns the index with these documents added or replaced; None removes a document.
 
-        A key with None goes. All is as in an index built again, for a fraction of the work.
+        The result equals a newly built index, for a fraction of the work.
         """
         put = {key: tokens for key, tokens in documents.items() if tokens is not None}
         keys = sorted({*self.keys, *put} - (documents.keys() - put.keys()))
@@ -184,7 +184,7 @@ class LexicalIndex:
         )
         rows = np.concatenate([moved[self.rows[stay]], new_rows[new.rows]])
         counts = np.concatenate([self.counts[stay], new.counts], dtype=np.int64)
-        # nearly in order: soon done
+        # nearly sorted, so that sorting is fast
         order = np.argsort(terms * max(1, len(keys)) + rows, kind="stable")
         merged = _Postings(
             terms=terms[order], rows=rows[order], counts=counts[order], lengths=lengths
@@ -193,18 +193,18 @@ class LexicalIndex:
 
     @property
     def unused(self) -> int:
-        """How many words are known that no node has any more."""
+        """The number of words in the vocabulary that no node contains any more."""
         return len(self.vocabulary) - int(np.count_nonzero(np.diff(self.starts)))
 
     @property
     def nbytes(self) -> int:
-        """Roughly what the index occupies, by which a cache is bounded."""
+        """An estimate of the bytes in memory, which bounds a cache."""
         words = sum(map(len, self.vocabulary)) + sum(map(len, self.keys))
         arrays = self.rows.nbytes + self.counts.nbytes + self.weights.nbytes + self.lengths.nbytes
         return arrays + words + 120 * (len(self.vocabulary) + len(self.keys))
 
     def scores(self, terms: Iterable[str]) -> Floats:
-        """Return each row's BM25 for the distinct terms among these; unknown terms add nothing.
+        """Returns the BM25 score of each row for the distinct terms; unknown terms add nothing.
 
         Shapes: float32[len(keys)].
         """
@@ -214,12 +214,11 @@ class LexicalIndex:
             if number is not None:
                 low = self.starts[number]
                 high = self.starts[number + 1]
-                total[self.rows[low:high]] += self.weights[
-                    low:high
-                ]  # a row occurs once in a term's postings
+                # A row occurs only once in the postings of a term.
+                total[self.rows[low:high]] += self.weights[low:high]
         return total
 
     def search(self, terms: Iterable[str], limit: int) -> list[Hit]:
-        """Return the best rows that have any of the terms, best first, ties by key."""
+        """Returns the rows with any of the terms, best first, ties by key."""
         scores = self.scores(terms)
         return best_hits(self.keys, scores, limit, candidates=np.flatnonzero(scores > 0))

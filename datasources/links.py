@@ -1,4 +1,4 @@
-"""Edges as walks and ranking see them, without their documents."""
+"""Edges without their documents, for walks and ranking."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Direction = Literal["out", "in", "any"]
 
 
 class Link(NamedTuple):
-    """An edge as ranking sees it: keys of the nodes at its two ends."""
+    """The keys of the nodes at the two ends of an edge."""
 
     source: str
     target: str
 
 
 class TypedLink(NamedTuple):
-    """An edge with its label; an empty one where it has none."""
+    """An edge with its label, which is empty if the edge has none."""
 
     source: str
     target: str
@@ -30,12 +30,12 @@ class TypedLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkWalk:
-    """A walk along the edges of the nodes `keys` and of those they lead to, up to `steps` (3) far.
+    """A walk of up to `steps` (3) edges from the nodes `keys`.
 
-    Only along edges of these labels (an empty one: without label), at most `limit` of each step,
-    first those with the least keys. Nodes with more than `limit` edges are passed over; from the
-    second step on, those with more than `max_degree`, and of more than
-    `datasources.held_reads.WIDTH` nodes those with the most.
+    `labels` are the labels of the edges to follow ("" for edges without a label), None for all. At
+    most `limit` edges are read in each step, in key order. The first step skips nodes with more
+    than `limit` edges. Later steps skip nodes with more than `max_degree` edges and start from at
+    most `datasources.held_reads.WIDTH` nodes, those with the fewest edges.
     """
 
     keys: Sequence[str]
@@ -47,10 +47,10 @@ class LinkWalk:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinkTable:
-    """Edges as ranking computes with them. Shapes: `ends` is int64[k, 2], places in `keys`;
-    no key twice.
+    """Edges as an array for ranking. Shapes: `ends` is int64[k, 2], positions in `keys`.
 
-    The nodes that somebody asked for lead `keys`, in their order, with edges or without.
+    `keys` has no duplicates. It begins with the nodes asked for, in their order, even if they have
+    no edges.
     """
 
     keys: Sequence[str]
@@ -65,13 +65,13 @@ class LinkTable:
         return LinkTable(keys=keys, ends=table)
 
     def led_by(self, asked: Iterable[str]) -> LinkTable:
-        """Return the same edges with these nodes in the lead."""
+        """Returns the same edges with keys that begin with these nodes."""
         place = {key: i for i, key in enumerate(dict.fromkeys(chain(asked, self.keys)))}
         rows = np.fromiter(map(place.__getitem__, self.keys), dtype=np.int64, count=len(self.keys))
         return LinkTable(keys=list(place), ends=rows[self.ends])
 
     def joined(self, other: LinkTable) -> LinkTable:
-        """Return the edges of both; an edge of both is there twice."""
+        """Returns the edges of both tables; an edge in both is repeated."""
         if not len(other.ends):
             return self
         more = other.led_by(self.keys)

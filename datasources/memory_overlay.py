@@ -1,9 +1,9 @@
-"""A graph source that shows unsaved edits: a live graph takes the place of the stored one.
+"""A graph source that shows unsaved edits: a live graph replaces the stored one.
 
-Decision: the text index of a live graph is rebuilt after an edit, from words that are kept for
-every unchanged node: BM25 weights a word by all nodes, and scores stay those of every other source.
-Vectors are the stored ones. A deleted node is not found by its vector, nor is one whose words have
-changed: it is found by its text until it is embedded again.
+Decision: the text index of a live graph is rebuilt after an edit from the cached words of unchanged
+nodes, because BM25 weights a word by its frequency in all nodes. So scores equal those of every
+other source. Vectors are read from the store. Vector search skips deleted nodes and nodes whose
+words have changed; the latter are found by text until they are embedded again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LiveView(HeldGraph, HeldReads):
         return self.stats(info.model for info in vectors.values() if info.model)
 
     async def search(self, graph_key: str, request: SearchRequest) -> SearchHits:
-        """Searches its text in a thread: building the index of a large graph takes seconds."""
+        """Searches the text in a thread, because indexing a large graph takes seconds."""
         types = await self.stored.get_node_configs()
         words = await asyncio.to_thread(self.search_words, request, types)
         near = [await self._nearest(graph_key, request, part) for part in FIELDS]
@@ -65,17 +65,19 @@ class LiveView(HeldGraph, HeldReads):
         limit = request.limit
         if request.vector_query(part) is None or limit <= 0:
             return ()
-        asked = replace(request, query="", fields=(part,), with_names=False, links=0, first=0)
+        stored_request = replace(
+            request, query="", fields=(part,), with_names=False, links=0, first=0
+        )
         while True:
-            hits = (await self.stored.search(graph_key, asked)).by_vector(part)
+            hits = (await self.stored.search(graph_key, stored_request)).by_vector(part)
             same = await self.unchanged([hit.key for hit in hits])
             kept = [hit for hit in hits if hit.key in same]
-            if len(kept) >= limit or len(hits) < asked.limit:
+            if len(kept) >= limit or len(hits) < stored_request.limit:
                 return kept[:limit]
-            asked = replace(asked, limit=2 * asked.limit)
+            stored_request = replace(stored_request, limit=2 * stored_request.limit)
 
     async def unchanged(self, keys: Sequence[str]) -> set[str]:
-        """Returns the nodes whose words are those of the stored ones."""
+        """Returns the nodes whose words equal those of the stored nodes."""
         existing = [key for key in keys if key in self.nodes]
         stored = await self.stored.get_nodes_by_key(self.graph.key, existing)
         types = types_by_name(await self.stored.get_node_configs())
@@ -91,20 +93,21 @@ class LiveView(HeldGraph, HeldReads):
 
 
 def has_same_words(stored: Node, live: Node, types: Mapping[str, NodeTypeConfig]) -> bool:
-    """Returns whether a live node has the words of the stored one."""
+    """Returns True if a live node has the same words as the stored one."""
     fields = node_fields("searched", type(live))
     if stored is live or all(getattr(stored, name) == getattr(live, name) for name in fields):
         return True
     return node_text(stored, types.get(stored.type)) == node_text(live, types.get(live.type))
 
 
-MAX_VIEWS = 64  # live graphs kept in searchable form, the most recently used
+MAX_VIEWS = 64  # most recently used live graphs whose search indexes are kept
 
 
 class MemoryGraphProvider(Protocol):
-    """Gives the live working copies of graphs that have unsaved changes.
+    """Provides the live working copies of graphs with unsaved changes.
 
-    Decision: without unsaved changes the answer is None, and the store is read: it says the same.
+    Decision: for a graph without unsaved changes the methods return None and the store is read,
+    because it has the same content.
     """
 
     async def get_live_graph(self, graph_key: str) -> Graph | None:
@@ -121,7 +124,7 @@ class MemoryGraphProvider(Protocol):
 
 
 class MemoryOverlay:
-    """Implements GraphDataSource: reads a live graph where there is one, else the stored graph."""
+    """Implements GraphDataSource: reads a live graph if there is one, else the stored graph."""
 
     def __init__(self, source: GraphDataSource, live: MemoryGraphProvider) -> None:
         self.stored = source
@@ -134,10 +137,10 @@ class MemoryOverlay:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities()  # those of the store are used by writers, which have the store itself
+        return Abilities()  # abilities of the store are for writers, which use the store directly
 
     async def view(self, graph_key: str) -> LiveView | None:
-        """Returns the live graph as it is now. Indexes of an unchanged graph are used again."""
+        """Returns the current live graph, or None. Indexes of an unchanged graph are reused."""
         graph = await self._live.get_live_graph(graph_key)
         if graph is None:
             self._views.pop(graph_key, None)
@@ -154,7 +157,7 @@ class MemoryOverlay:
                 words=old.words if old else {},
                 uses=old.uses if old else {},
             )
-        self._views[graph_key] = old  # the latest last
+        self._views[graph_key] = old  # the most recently used is last
         while len(self._views) > MAX_VIEWS:
             del self._views[next(iter(self._views))]
         return old
@@ -261,7 +264,7 @@ class MemoryOverlay:
         self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
     ) -> list[FoundNode]:
         views = await self._views_of(graphs)
-        if views:  # the stored nodes of these graphs are not wanted, however many there are
+        if views:  # live graphs replace their stored nodes
             keys = (
                 [graph.key for graph in await self.stored.list_graphs()]
                 if graphs is None

@@ -1,8 +1,8 @@
-"""Checks mutations: the one check that every source runs before it writes.
+"""Checks mutations. Every source runs this check before it writes.
 
-A source asks `keys_to_look_up` what to read (one batch), answers with `Existing`, and calls
-`check_mutation`. The order of a refusal is the same everywhere: the graph is missing
-(GraphNotFound), it changed (RevisionConflict), the mutation is wrong (InvalidMutation,
+A source gets the keys to read, in one batch, from `keys_to_look_up`, passes those that exist as
+`Existing`, and calls `check_mutation`. All sources check in the same order: the graph is missing
+(GraphNotFound), it changed (RevisionConflict), the mutation is invalid (InvalidMutation,
 BadDocument), a record changed (RecordConflict).
 """
 
@@ -22,11 +22,10 @@ from datasources.types import Document, Graph, Mutation, NodeTypeConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Existing:
-    """Keys: those a check needs to know of, or those of them that are stored.
-    Configs: of the workspace.
+    """The keys that a check needs to look up, or those of them that are stored.
 
-    `on_dropped` are the stored nodes on `dropped_sheets`, `edges_on_dropped` the edges
-    with their ends.
+    `configs` are node types of the workspace. `on_dropped` are the stored nodes on
+    `dropped_sheets`, `edges_on_dropped` the stored edges there with their ends.
     """
 
     nodes: Set[str] = frozenset()
@@ -37,7 +36,7 @@ class Existing:
 
 
 def keys_to_look_up(mutation: Mutation) -> Existing:
-    """Return the keys whose existence decides whether the mutation may be applied."""
+    """Returns the keys whose existence decides whether the mutation may be applied."""
     put = {node.key for node in mutation.put_nodes}
     named = {end for edge in mutation.put_edges for end in (edge.source, edge.target)}
     named.update(vector.key for vector in mutation.put_vectors)
@@ -49,16 +48,14 @@ def keys_to_look_up(mutation: Mutation) -> Existing:
 
 
 def dropped_sheets(mutation: Mutation, graph: Graph) -> frozenset[str]:
-    """Return the sheets of the stored graph that the mutation takes away."""
+    """Returns the sheets of the stored graph that the mutation removes."""
     if mutation.graph is None:
         return frozenset()
     return frozenset(graph.sheets_list.keys() - mutation.graph.sheets_list.keys())
 
 
 def graph_after(mutation: Mutation, graph: Graph) -> Graph:
-    """Return the graph document as a mutation of the stored one leaves it; a language that
-    is set stays.
-    """
+    """Returns the graph document after a mutation. A language that is set is kept."""
     new = mutation.graph or graph
     at = mutation.changed_at
     time = {} if at is None else {"last_updated_time": max(at, new.last_updated_time)}
@@ -67,10 +64,7 @@ def graph_after(mutation: Mutation, graph: Graph) -> Graph:
 
 
 def check_mutation(mutation: Mutation, *, graph: Graph, existing: Existing) -> None:
-    """Refuse what contradicts itself or the graph; `graph` is the stored one.
-
-    Raises: InvalidMutation.
-    """
+    """Raises InvalidMutation if the mutation contradicts itself or the stored `graph`."""
     _check_graph(mutation, graph)
     _check_lists(mutation)
     _check_owners(mutation, graph)
@@ -157,10 +151,7 @@ def _check_known(mutation: Mutation, existing: Existing) -> None:
 
 
 def check_vectors(graph_key: str, vectors: Sequence[NodeVector]) -> None:
-    """Refuse vectors that could not be searched: wrong shape or type, not finite, put twice.
-
-    Raises: InvalidMutation.
-    """
+    """Raises InvalidMutation for vectors of a wrong shape or type, not finite, or put twice."""
     repeated = _repeated([vector.key for vector in vectors])
     if repeated:
         reason = "vectors are put twice in one batch"
@@ -183,16 +174,14 @@ def _vector_fault(vector: NodeVector) -> str | None:
 
 
 def check_owner(document: Graph | NodeTypeConfig, workspace: str, collection: str) -> None:
-    """Refuse a document that names a workspace other than the one it is written
-    to. Raises: BadDocument.
-    """
+    """Raises BadDocument if a document names another workspace than the one it is written to."""
     if document.workspace != workspace:
         reason = f"is {document.workspace!r}, but this source writes to {workspace!r}"
         raise BadDocument(collection=collection, key=document.key, field="workspace", reason=reason)
 
 
 def encode_document(document: Document, collection: str, key: str) -> bytes:
-    """Return the document as stored JSON. Raises: BadDocument for what JSON cannot hold."""
+    """Returns the document as stored JSON. Raises: BadDocument if JSON cannot represent it."""
     try:
         return document.to_json()
     except (TypeError, ValueError, RecursionError) as exc:

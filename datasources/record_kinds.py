@@ -8,6 +8,7 @@ from typing import TypedDict, Unpack
 
 from datasources.errors import UnknownIndexField
 
+# The record kinds and the fields of `data` by which each may be queried.
 RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "thread": (
         *("agentOpen", "graphKey", "userId", "lastUpdatedTime"),
@@ -53,18 +54,15 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "connection_push": ("connection", "createdTime"),
     "call": ("agentId", "open", "status", "outcome", "startedTime", "nextTime"),
 }
-"""The record kinds and the fields of `data` by which each may be queried."""
 
-
-Where = Mapping[str, str | int | bool]
-"""Values of indexed fields."""
+Where = Mapping[str, str | int | bool]  # values of indexed fields
 
 
 class QueryOptions(TypedDict, total=False):
-    """The order of records that are asked for, and how many at most (100).
+    """The order and maximum number (100) of the records of a query.
 
-    `at_least` and `at_most` keep those whose `order_by` field is a number within
-    them, both included.
+    `at_least` and `at_most` select records whose `order_by` field is a number within these bounds,
+    inclusive.
     """
 
     order_by: str | None
@@ -76,7 +74,7 @@ class QueryOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordQuery:
-    """Which records of a kind are asked for, and in which order; see `RecordStore.query`."""
+    """A query for records of a kind; see `RecordStore.query`."""
 
     kind: str
     where: Where
@@ -88,7 +86,7 @@ class RecordQuery:
 
     @staticmethod
     def of(kind: str, where: Where | None = None, **how: Unpack[QueryOptions]) -> RecordQuery:
-        """Return the query that `RecordStore.query` is given. Raises: UnknownIndexField."""
+        """Returns the query for the arguments of `RecordStore.query`. Raises: UnknownIndexField."""
         how["limit"] = max(0, how.get("limit", 100))
         asked = RecordQuery(kind=kind, where=where or {}, **how)
         asked.fields()
@@ -99,14 +97,15 @@ class RecordQuery:
         return self.at_least is not None or self.at_most is not None
 
     def fields(self) -> tuple[str, ...]:
-        """Return the fields by which the kind may be queried. Raises: UnknownIndexField
-        for any other.
+        """Returns the fields by which the kind may be queried.
+
+        Raises: UnknownIndexField if the query uses another field.
         """
-        known = RECORD_INDEXES.get(self.kind, ())
+        indexed = RECORD_INDEXES.get(self.kind, ())
         for name in (
             *self.where,
             *([self.order_by or ""] if self.order_by is not None or self.bounded else []),
         ):
-            if name not in known:
-                raise UnknownIndexField(kind=self.kind, field=name, known=known)
-        return known
+            if name not in indexed:
+                raise UnknownIndexField(kind=self.kind, field=name, known=indexed)
+        return indexed

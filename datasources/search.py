@@ -10,8 +10,7 @@ from datasources.links import Link, TypedLink
 from datasources.text import names_of
 from datasources.types import Node
 
-Names = Mapping[str, Sequence[str]]
-"""The name of each node and its aliases, by key."""
+Names = Mapping[str, Sequence[str]]  # by node key: the name of the node and its aliases
 
 FURTHER_SHARE = 3  # a second step over the edges starts at one node for this many hits
 NAMED_BY_NAME = 20  # best hits of words in names whose names are read
@@ -23,9 +22,9 @@ class SearchRequest:
     """Searches for words, for a vector, or for both, in each of the `fields`.
 
     Words are compared by BM25; `vector` (model, float32[dim]) by cosine, at least `min_score`. Each
-    of these searches returns up to `limit` hits. What a retrieval reads next may be asked for, too:
-    `with_names` adds the names of the best hits of words, and `first` is the number of nodes
-    returned if nothing is found.
+    of these searches returns up to `limit` hits. A request may include data that a retrieval reads
+    next: `with_names` adds the names of the best hits of words, and `first` is the number of nodes
+    to return if nothing is found.
 
     A store that is reached over a network also sends up to `links` edges at the hits, and those of
     the best nodes that they lead to (one in `FURTHER_SHARE` of the limit, without nodes that have
@@ -88,7 +87,7 @@ class SearchHits:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no search found anything."""
+        """True if no search found anything."""
         return not (self.text or self.name or self.vector or self.name_vector)
 
     def by_words(self, name: SearchField) -> Sequence[Hit]:
@@ -105,7 +104,7 @@ class SearchHits:
 
 
 def keys_to_name(text: Sequence[Hit], name: Sequence[Hit]) -> list[str]:
-    """Returns the best hits of words in names and in all text, whose names a question may say."""
+    """Returns the best hits of words, whose names a question may contain."""
     return list(dict.fromkeys(hit.key for hit in (*name[:NAMED_BY_NAME], *text[:NAMED_BY_TEXT])))
 
 

@@ -1,8 +1,7 @@
-"""Spans of what is asked of a database, within a span that is recorded; else none, and
-nothing is spent.
+"""Traces database calls with spans, inside a recorded span only.
 
-Decision: what takes less than SHORTEST_NS leaves no span. A turn asks the file a dozen times, a
-fraction of a millisecond each: their spans cost more than they say.
+Decision: calls shorter than SHORTEST_NS get no span. A turn reads the file a dozen times in a
+fraction of a millisecond each, and spans for these reads would cost more than they tell.
 
 Source: OpenTelemetry, semantic conventions for database calls.
 """
@@ -23,7 +22,7 @@ _TRACER = trace.get_tracer("nodius-graphrag")
 
 @contextmanager
 def traced(system: str, operation: str, text: str = "") -> Generator[None]:
-    """Trace what the block asks. `text` is the statement, without the values that it is given."""
+    """Traces the database call in the block. `text` is the statement without its values."""
     if not trace.get_current_span().is_recording():
         yield
         return

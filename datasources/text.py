@@ -1,6 +1,7 @@
-"""Turns nodes and questions into the words that text search compares; knows no store.
+"""Splits nodes and questions into the words that text search compares.
 
-One tokeniser serves every source, so that a store's own index and the in-memory one agree.
+Independent of any store. All sources use this tokeniser, so that the index of a store and the one
+in memory agree.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ import Stemmer
 from datasources.types import Node, NodeTypeConfig, other_values
 from languages.reading import folders, topic
 
-MAX_FIELD_CHARS = 20_000
-"""Longer code or data is indexed up to here: one node must not drown a graph."""
+MAX_FIELD_CHARS = 20_000  # longer code or data is indexed up to this length
 
 LABEL_FIELDS = ("name", "title", "label", "displayName")
 
 # A run of capitals before a capitalised word, a word, capitals, digits, or letters beyond ASCII.
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_a-zA-Z]+")
-# Letters and digits that are one name, with joints before digits; else a word.
+# A code of letters and digits, with separators before digits; else a word.
 _CODE_OR_WORD = re.compile(
     r"(?<![A-Za-z0-9])(?:[A-Za-z]++[._-]?[0-9]|[0-9]++(?:[A-Za-z]|[._-][0-9]))"
     rf"[A-Za-z0-9]*+(?:[._-][0-9][A-Za-z0-9]*+)*+|{_WORD.pattern}"
@@ -47,29 +47,25 @@ _PLAIN = {
     "ı": "i",
 }
 _CAPITALS = {"ẞ": "SS", "Œ": "Oe", "Æ": "Ae", "Ø": "O", "Ł": "L", "Đ": "D", "Ð": "D", "Þ": "Th"}
+# ASCII spellings of letters that Unicode normalisation does not decompose.
 PLAIN_LETTERS = str.maketrans(_PLAIN | _CAPITALS)
-"""Letters that no decomposition takes apart, as they are written without them."""
 
+# Version of the tokeniser. Stores compute their words again after a change of version.
+# 2: `ß`, `œ`, `ø` and similar letters are replaced by plain ones, Greek's final sigma by a sigma.
 WORDS_VERSION = 2
-"""Stores that keep words make them anew where they were made by an older version.
-
-2: `ß`, `œ`, `ø` and their like are written with plain letters, and Greek's final sigma is a sigma.
-"""
 _SAME = PLAIN_LETTERS | str.maketrans({"’": "'", "ʼ": "'", "–": "-", "—": "-", "…": "."})
 _NO_JOINTS = str.maketrans("", "", "-_")
 _local = threading.local()
 
-MAX_CODE_CHARS = 40
-"""Longer ones are ids that nobody asks for."""
+MAX_CODE_CHARS = 40  # longer codes are ids that nobody searches for
 
+# Languages whose words are stemmed by their own rules before the English ones: ISO 639-1 code to
+# name of the Snowball stemmer.
 STEMMERS = {
     language: stemmer
     for language in folders()
     if (stemmer := topic(language, "language").get("stemmer"))
 }
-"""Languages whose words are stemmed by their own rules before the English ones, by ISO 639-1 code,
-with the names of their Snowball stemmers.
-"""
 
 MAX_NAMES = 20
 
@@ -93,25 +89,23 @@ class NodeText(NamedTuple):
 
     @property
     def names(self) -> str:
-        """What the node is called: the `name` search field."""
+        """The names of the node and its type: the `name` search field."""
         return f"{self.key} {self.name} {self.type} {self.type_name}"
 
     @property
     def content(self) -> str:
-        """All of it: the `content` search field."""
+        """All text of the node: the `content` search field."""
         return f"{self.names} {self.description} {self.data} {self.process}"
 
 
 def node_label(node: Node, config: NodeTypeConfig | None = None) -> str:
-    """Return what a person calls the node: its data's name or title, else its type's name,
-    else its key.
-    """
+    """Returns a node's display name: the name in its data, else its type's name, else its key."""
     return label_in(node.data) or (config.display_name if config else "") or node.key
 
 
 def label_in(data: Any) -> str:
-    """Return the name or title that a node's data give it, empty where they give none."""
-    if type(data) is dict or isinstance(data, Mapping):  # the first is known at once
+    """Returns the name or title in a node's data, or ""."""
+    if type(data) is dict or isinstance(data, Mapping):  # the first test is faster
         for field in LABEL_FIELDS:
             value = cast(Mapping[str, Any], data).get(field)
             if isinstance(value, str) and value.strip():
@@ -128,22 +122,22 @@ def names_of(key: str, data: Any) -> list[str]:
 
 
 def letters(text: str) -> str:
-    """Return what two spellings of one name share: a key made from a name must not count twice."""
+    """Returns only the letters and digits of a text, folded, to compare spellings of a name."""
     if text.isascii():
         return text.encode().translate(_LOWER, _NOT_LETTERS).decode()
     return "".join(c for c in fold(text) if c.isalnum())
 
 
 def fold(text: str) -> str:
-    """Return a text case-folded, without accents, with single blanks and plain
-    hyphens and apostrophes.
+    """Returns a text case-folded, without accents, with single spaces and ASCII punctuation for
+    hyphens, dashes, apostrophes and ellipses.
     """
     spelt = unicodedata.normalize("NFKD", text.casefold().translate(_SAME))
     return " ".join("".join(c for c in spelt if not unicodedata.combining(c)).split())
 
 
 def effective_process(node: Node, config: NodeTypeConfig | None) -> str:
-    """Return the node's own code, else its type's, else nothing."""
+    """Returns the node's own code, else its type's, else ""."""
     if node.process is not None:
         return node.process
     return (config.node.process or "") if config else ""
@@ -152,9 +146,9 @@ def effective_process(node: Node, config: NodeTypeConfig | None) -> str:
 def node_text(
     node: Node, config: NodeTypeConfig | None = None, language: str | None = None
 ) -> NodeText:
-    """Collect a node's searchable text; `config` is its type, where one is known.
+    """Returns a node's searchable text. `config` is its type, if it is known.
 
-    With the language of its graph, what it is called and holds is in the stems of that language.
+    With the `language` of its graph, its name and data are replaced by stems of that language.
     """
     label = node_label(node, config)
     others = other_values(node, "searched", _OWN_COLUMNS)
@@ -172,9 +166,7 @@ def node_text(
 
 
 def flatten(value: Any) -> str:
-    """Return the words of a JSON value: its keys, strings and numbers, in order,
-    up to MAX_FIELD_CHARS.
-    """
+    """Returns the keys, strings and numbers of a JSON value as text, up to MAX_FIELD_CHARS."""
     parts: list[str] = []
     size = 0
     stack: list[Any] = [value]
@@ -198,10 +190,10 @@ def flatten(value: Any) -> str:
 
 
 def tokenize(text: str) -> list[str]:
-    """Split into lower-case stems: camelCase and snake_case apart, diacritics
-    folded, CJK in bigrams.
+    """Returns the lower-case stems of a text. Splits camelCase and snake_case, removes accents, and
+    splits CJK into bigrams.
 
-    A code such as `B2`, `v2.1` or `HTTP-404` follows its parts whole: `b2`, `v2.1`, `http404`.
+    A code such as `B2`, `v2.1` or `HTTP-404` is added after its parts: `b2`, `v2.1`, `http404`.
 
     Source: Porter, "An algorithm for suffix stripping" (1980), as revised in
     Snowball's English stemmer.
@@ -224,9 +216,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def _with_parts(word: str) -> tuple[str, ...]:
-    """Return the stem of a word; of a code its parts, and the code without
-    hyphens and underscores.
-    """
+    """Returns the stem of a word, or the parts of a code and the code without separators."""
     if word.isalpha() or word.isdigit():
         return (_stem(word),)
     parts = map(_stem, _WORD.findall(word))
@@ -236,18 +226,14 @@ def _with_parts(word: str) -> tuple[str, ...]:
 
 
 class Word(NamedTuple):
-    """A word of a text: as it is written, in lower case and without accents, and
-    as it is compared.
-    """
+    """A word of a text, in lower case without accents, and its stem."""
 
     text: str
     stem: str
 
 
 def spelled(text: str) -> list[Word]:
-    """Return the words of a text with their stems; runs of CJK stay whole, and codes
-    are their parts.
-    """
+    """Returns the words of a text with their stems. Runs of CJK are not split; codes are."""
     words = _WORD.findall(text if text.isascii() else _fold(text))
     return [
         Word(word.casefold(), _stem(word) if word.isascii() else word.casefold()) for word in words
@@ -255,7 +241,7 @@ def spelled(text: str) -> list[Word]:
 
 
 def stems_among(text: str, known: Container[str]) -> tuple[str, ...]:
-    """Returns the stems of the words of a text; nothing where one of them is not among `known`."""
+    """Returns the stems of the words of a text, or () if one of them is not in `known`."""
     stems: list[str] = []
     for word in _WORD.finditer(text if text.isascii() else _fold(text)):
         stem = _stem(word[0]) if word[0].isascii() else word[0].casefold()
@@ -266,9 +252,7 @@ def stems_among(text: str, known: Container[str]) -> tuple[str, ...]:
 
 
 def stemmed(text: str, language: str | None) -> str:
-    """Return a text with the stem of each word by the rules of its language; as
-    it is in English.
-    """
+    """Returns a text with each word replaced by its stem; English text is returned unchanged."""
     if language not in STEMMERS:
         return text
     stem = _stemmer(STEMMERS[language])
@@ -288,7 +272,7 @@ def _stem(word: str) -> str:
 
 
 def _stemmer(name: str) -> Callable[[str], str]:
-    """Return a Snowball stemmer, which must stay in its thread."""
+    """Returns the Snowball stemmer of this thread; stemmers are not thread-safe."""
     if not hasattr(_local, name):
         setattr(_local, name, cast(Any, Stemmer).Stemmer(name).stemWord)
     return getattr(_local, name)

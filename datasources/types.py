@@ -1,7 +1,7 @@
-"""Shapes of a workflow graph as it is stored and sent: documents, subgraphs, mutations.
+"""Data types of a workflow graph as stored and sent: documents, subgraphs, mutations.
 
-Wire and storage names are camelCase aliases; Python names are snake_case. A document keeps the
-fields it does not know, so what another client wrote survives a round trip.
+Wire and storage names are camelCase aliases; Python names are snake_case. A document keeps unknown
+fields, so that data written by other clients survives a round trip.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from pydantic.alias_generators import to_camel
 from datasources.errors import BadDocument
 from datasources.hits import NodeVector
 
-ROOT_WORKSPACE = "root"
-"""Node types of this workspace are visible to every workspace."""
+ROOT_WORKSPACE = "root"  # node types of this workspace are visible to every workspace
 
 MAIN_SHEET = "0"
 
@@ -29,12 +28,11 @@ Key = Annotated[
 """A local key: 1–200 characters, no control characters. Adapters encode what a store refuses."""
 
 Side = Literal["T", "D", "R", "L", "0"]
-Number = int | float
-"""A JSON number; a whole one stays whole."""
+Number = int | float  # a JSON number; integers stay integers
 
 
 def is_storable(text: str) -> bool:
-    """Return whether a store can take a text: not one with half of a surrogate pair."""
+    """Returns True if a store accepts a text: it has no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -58,15 +56,15 @@ class Document(BaseModel):
     )
 
     def to_document(self) -> dict[str, Any]:
-        """Return the camelCase document, with just the fields that were given."""
+        """Returns the camelCase document with only the fields that were set."""
         return self.model_dump(by_alias=True, exclude_unset=True)
 
     def to_json(self) -> bytes:
-        """Return `to_document` as UTF-8 JSON."""
+        """Returns `to_document` as UTF-8 JSON."""
         return orjson.dumps(self.to_document())
 
     def replace(self, **changes: Any) -> Self:
-        """Return a validated copy with the named (snake_case) fields changed."""
+        """Returns a validated copy with the named (snake_case) fields changed."""
         names = type(self).model_fields
         aliased = {(names[k].alias or k) if k in names else k: v for k, v in changes.items()}
         return type(self).model_validate(
@@ -103,7 +101,7 @@ Family = Literal["nodius", "n8n", "node-red"]
 
 
 class Graph(Document):
-    """A workflow: its sheets and, in ours, the revision that counts its changes."""
+    """A workflow graph with its sheets. `revision` counts its changes."""
 
     key: Key
     name: str
@@ -117,14 +115,14 @@ class Graph(Document):
     last_updated_time: int = 0
     metadata: dict[str, Any] | None = None
     language: str | None = None
-    """Of its texts, where it is none that the stems of English fit
+    """Language of the graph's texts, if they have stemming rules of their own
     (`datasources.text.STEMMERS`).
     """
     revision: int = 0
 
 
 Use = Literal["searched", "embedded", "shown", "proposable"]
-"""What is done with a field of a node.
+"""A use of a field of a node.
 
 `searched`: text search finds its words, and the embedded text contains them. `embedded`: the
 vectors are renewed when it changes. `shown`: it is a column of the context that a model reads.
@@ -143,8 +141,7 @@ class Used:
 
 
 class Node(Document):
-    """A node. Each field says what it is used for; stores, prompts and write tools read
-    it from here.
+    """A node. Each field declares its uses, which stores, prompts and write tools read from here.
 
     See "To add a field of a node" in docs/architecture.md.
     """
@@ -164,7 +161,7 @@ class Node(Document):
     process: Annotated[str | None, Used("searched", "embedded", "shown", "proposable")] = None
 
     def points(self, direction: Literal["in", "out"]) -> list[tuple[Side, HandlePoint]]:
-        """Return the node's handles of one direction as (side, point), in stored order."""
+        """Returns the node's handles of one direction as (side, point), in stored order."""
         return [
             (s, p) for s, group in self.handles.items() for p in group.point if p.type == direction
         ]
@@ -172,9 +169,7 @@ class Node(Document):
 
 @cache
 def node_fields(use: Use, model: type[Node] = Node) -> dict[str, str]:
-    """Return the wire names of the fields declared for a use, by their Python names,
-    in declared order.
-    """
+    """Returns Python name → wire name of the fields declared for a use, in declared order."""
     return {
         name: declared.alias or name
         for name, declared in model.model_fields.items()
@@ -183,9 +178,7 @@ def node_fields(use: Use, model: type[Node] = Node) -> dict[str, str]:
 
 
 def other_values(node: Node, use: Use, known: frozenset[str]) -> dict[str, Any]:
-    """Return what is set of a node's fields declared for a use, by wire name, but for
-    those of `known`.
-    """
+    """Returns the set values of the fields declared for a use, by wire name, without `known`."""
     others = _other_fields(use, known, type(node))
     return {wire: value for name, wire in others if (value := getattr(node, name)) is not None}
 
@@ -211,7 +204,7 @@ class Edge(Document):
 
 
 class TypeTemplate(Document):
-    """What a node of a type starts as."""
+    """The initial values of a new node of a type."""
 
     type: str
     handles: Handles = Field(default_factory=dict[Side, HandleGroup])
@@ -234,7 +227,7 @@ class NodeTypeConfig(Document):
 
     @property
     def type(self) -> str:
-        """The name that nodes carry in their `type` field."""
+        """The name in the `type` field of nodes of this type."""
         return self.node.type
 
 
@@ -242,12 +235,12 @@ D = TypeVar("D", bound=Document)
 
 
 def parse_document(model: type[D], raw: Mapping[str, Any] | bytes | str, collection: str) -> D:
-    """Read one stored or received document.
+    """Returns a stored or received document, validated.
 
-    Raises: BadDocument naming the collection, the key and the first field that is wrong.
+    Raises: BadDocument with the collection, the key and the first invalid field.
     """
     try:
-        # By alias alone: a field called `key` or `pos_x` is somebody else's, not ours.
+        # By alias only: a field `key` or `pos_x` is an unknown field of another client.
         if isinstance(raw, bytes | str):
             return model.model_validate_json(raw, by_alias=True, by_name=False)
         return model.model_validate(raw, by_alias=True, by_name=False)
@@ -271,10 +264,10 @@ def _key_of(raw: Mapping[str, Any] | bytes | str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredNode:
-    """A node of a retrieval result, with its score and why it is there (`text`, `vector`, …).
+    """A node of a retrieval result, with its score and its reasons (`text`, `vector`, …).
 
-    A score is relative to the best of its result; `weak` says that nothing in it is
-    near the question.
+    A score is relative to the best of its result. `weak` is True if no node of the result is
+    similar to the question.
     """
 
     node: Node
@@ -299,7 +292,7 @@ class Subgraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """A batch of changes to one graph, applied whole or not at all.
+    """A batch of changes to one graph, applied atomically.
 
     Order of effect: `graph`, configs, deletions, nodes, edges, vectors. Deleting a node deletes
     its edges and vectors. `put_*` inserts or replaces by key.
@@ -314,16 +307,14 @@ class Mutation:
     delete_configs: Sequence[str] = ()
     put_vectors: Sequence[NodeVector] = ()
     graph: Graph | None = None
-    """Replaces the graph document's own fields (name, sheets, …); its revision is ignored."""
+    """Replaces the graph document (name, sheets, …); its revision is ignored."""
     changed_at: int | None = None
-    """When a person changes the graph, which the graph document then says. Units:
-    milliseconds since 1970.
-    """
+    """Time of a person's change, stored in the graph document. Units: milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphVersions:
-    """What an answer kept of a graph depends on: the document, and a mark of the vectors stored.
+    """The versions that a cached answer depends on: the graph document and its vectors.
 
     `vectors` is opaque and differs after every `put_embeddings` that stored something.
     """

@@ -1,11 +1,10 @@
-"""Finds what a node refers to outside its graph: credentials, addresses, tables,
-workflows, queues, files.
+"""Finds references of a node to things outside its graph, such as credentials, URLs or tables.
 
-Each reference is kept in stores as an entry, `kind:value`, folded, and is looked up by equality
-alone: no pattern is read from a value. An address is entered with each of the paths above it, so
-that `api.example.com/v1` finds `https://api.example.com/v1/users?limit=5`. Read are the settings of
-a node by their names, and its texts and code by what only such a reference looks like; a note holds
-text for people.
+Stores keep each reference as a folded entry, `kind:value`, and look it up by equality; values are
+never interpreted as patterns. A URL is entered with each of its parent paths, so that
+`api.example.com/v1` finds `https://api.example.com/v1/users?limit=5`. Settings of a node are
+recognised by their names, references in texts and code by their form. Notes are skipped, because
+they contain text for people.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ UseKind = Literal["credential", "url", "host", "table", "workflow", "queue", "fi
 USE_KINDS: Final[tuple[UseKind, ...]] = get_args(UseKind)
 Path = tuple[str, ...]
 
-MAX_VALUE: Final = 500
-"""Longer values are neither entered nor looked up."""
+MAX_VALUE: Final = 500  # characters; longer values are neither entered nor looked up
 MAX_ENTRIES: Final = 200
 MAX_TEXT: Final = 200_000
 MAX_PATH_PARTS: Final = 8
 _NOTE: Final = "note"
 
+# Kind of reference in a setting, by the lower-case letters of its name.
 _NAMES: Final[Mapping[str, UseKind]] = {
     name: kind
     for kind, names in cast(
@@ -49,10 +48,9 @@ _NAMES: Final[Mapping[str, UseKind]] = {
     ).items()
     for name in names.split()
 }
-"""What a setting holds, by its name in small letters alone."""
 _OWN_WORDS: Final = frozenset({("data", "name"), ("data", "notes")})
+# Fields of a setting that is an object: their kind is decided by the name of the setting.
 _WRAPPED: Final = frozenset({"value", "cachedResultName", "cachedResultUrl", "name", "id"})
-"""Parts of a setting that is an object: they are of the setting's own name."""
 
 _ADDRESS: Final = re.compile(
     r"\b[a-z][a-z0-9+.\-]{1,15}://[^\s\"'`<>\\{}|^\[\]()]{1,2000}", re.IGNORECASE
@@ -69,11 +67,12 @@ _IN_STATEMENT: Final = re.compile(
     re.IGNORECASE,
 )
 _VERB: Final = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE|MERGE|CREATE|ALTER|DROP|TRUNCATE)\b")
+# Lower-case SQL verbs are ordinary words, except in code and at the start of a text.
 _FIRST_VERB: Final = re.compile(rf"[=\s(]*{_VERB.pattern}", re.IGNORECASE)
-"""In small letters they are words of any text, but for code and where they stand first."""
 _FILLING: Final = """a all an any dual each if it its lateral my not one only our select set that the their
 them these this those unnest values what where which with you your"""
 _NO_TABLE: Final = frozenset(_FILLING.split())
+# References in calls and fields of code: kind, text that must occur, and pattern.
 _CALLED: Final[tuple[tuple[UseKind, str, re.Pattern[str]], ...]] = (
     (
         "table",
@@ -101,12 +100,11 @@ _CALLED: Final[tuple[tuple[UseKind, str, re.Pattern[str]], ...]] = (
         ),
     ),
 )
-"""What a call or a field in code names, and what a text with one must hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """One reference of a node. `path` leads from its document to the text that holds it."""
+    """One reference of a node. `path` is the path of the text that contains it."""
 
     kind: UseKind
     value: str
@@ -114,7 +112,7 @@ class Use:
 
 
 def uses_of(node: Node) -> Iterator[Use]:
-    """Yield what a node refers to, as it is written; the same may come from several texts."""
+    """Yields the references of a node as written; several texts may contain the same one."""
     if node.type == _NOTE:
         return
     if node.type.startswith("subflow:"):
@@ -123,41 +121,42 @@ def uses_of(node: Node) -> Iterator[Use]:
         if path in _OWN_WORDS or not 1 < len(text) <= MAX_TEXT:
             continue
         kind = _kind_of(path, node)
-        found: dict[tuple[UseKind, str], None] = {}
+        references: dict[tuple[UseKind, str], None] = {}
         if len(text) > 6:
-            found = dict.fromkeys(
+            references = dict.fromkeys(
                 _in_text(text, is_code=path[-1] == "process" or path[-1].endswith("Code"))
             )
-        if kind and (said := _plain(text, kind)) and "table" not in {of for of, _ in found}:
-            found[kind, said] = None
-        for use_kind, value in found:
+        has_table = any(use_kind == "table" for use_kind, _ in references)
+        if kind and (setting := _plain(text, kind)) and not has_table:
+            references[kind, setting] = None
+        for use_kind, value in references:
             yield Use(kind=use_kind, value=value, path=path)
 
 
 def entries_of(node: Node) -> list[str]:
-    """Return the entries under which a node is found, in order, at most `MAX_ENTRIES`."""
-    found: dict[str, None] = {}
+    """Returns the entries under which a node is found, in order, at most `MAX_ENTRIES`."""
+    entries: dict[str, None] = {}
     for use in uses_of(node):
         for entry in _entries(use):
-            found[entry] = None
-            if len(found) >= MAX_ENTRIES:
-                return sorted(found)
-    return sorted(found)
+            entries[entry] = None
+            if len(entries) >= MAX_ENTRIES:
+                return sorted(entries)
+    return sorted(entries)
 
 
 def entries_for(value: str, kind: UseKind | None = None) -> list[str]:
-    """Return the entries of which a node that refers to the value has one.
+    """Returns the entries to look up for a value. A node that refers to it has one of them.
 
-    Raises: BadUseValue for a value that is empty or longer than any that is entered.
+    Raises: BadUseValue if the value is empty or longer than `MAX_VALUE`.
     """
-    said = value.strip()
-    if not 0 < len(said) <= MAX_VALUE:
-        raise BadUseValue(length=len(said), most=MAX_VALUE)
-    return [f"{one}:{_folded(said, one)}" for one in ((kind,) if kind else USE_KINDS)]
+    text = value.strip()
+    if not 0 < len(text) <= MAX_VALUE:
+        raise BadUseValue(length=len(text), most=MAX_VALUE)
+    return [f"{one}:{_folded(text, one)}" for one in ((kind,) if kind else USE_KINDS)]
 
 
 def matches(use: Use, entries: frozenset[str]) -> bool:
-    """Return whether a reference is what the entries look for."""
+    """Returns True if a reference has one of the entries."""
     return not entries.isdisjoint(_entries(use))
 
 
@@ -180,8 +179,8 @@ def _entries(use: Use) -> Iterator[str]:
 
 
 def _folded(value: str, kind: UseKind) -> str:
-    """Return a value as it is compared: an address without scheme, login, query and last slash."""
-    folded = value.casefold().encode("utf-8", "replace").decode()  # half a character is none
+    """Returns the form of a value for comparison: URLs without scheme, login, query, last slash."""
+    folded = value.casefold().encode("utf-8", "replace").decode()  # replaces lone surrogates
     if kind in ("url", "host"):
         folded = re.split(r"[?#]", folded.partition("://")[2] or folded, maxsplit=1)[0]
         host, slash, path = folded.partition("/")
@@ -192,14 +191,14 @@ def _folded(value: str, kind: UseKind) -> str:
 
 
 def node_texts(node: Node) -> Iterator[tuple[Path, str]]:
-    """Yield the texts of a node's code and data, each with its path, in no order."""
+    """Yields the texts of a node's code and data with their paths, in any order."""
     if node.process:
         yield ("process",), node.process
     yield from texts_in(node.data, ("data",))
 
 
 def texts_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the texts of a JSON value that stands at a path, each with its own, in no order."""
+    """Yields the texts of the JSON value at a path, each with its own path, in any order."""
     left: list[tuple[Path, Any]] = [(path, value)]
     while left:
         path, value = left.pop()
@@ -212,7 +211,7 @@ def texts_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _kind_of(path: Path, node: Node) -> UseKind | None:
-    """Return what a setting holds by its name, or by that of the setting that it is a part of."""
+    """Returns the kind of reference in a setting, by its name or that of the enclosing setting."""
     if path[1:2] == ("credentials",):
         return "credential"
     for part in reversed(path[1:]):
@@ -230,24 +229,22 @@ def _kind_named(name: str) -> UseKind | None:
 
 
 def _plain(text: str, kind: UseKind) -> str | None:
-    """Return what a setting says, None for an expression and for what is no name."""
-    said = text.removeprefix("=").strip()
-    if "://" in said and kind != "queue":
+    """Returns the value of a setting, None for an expression or a value that is not a name."""
+    value = text.removeprefix("=").strip()
+    if "://" in value and kind != "queue":
         return None
-    return said if len(said) <= MAX_VALUE and _PLAIN.fullmatch(said) else None
+    return value if len(value) <= MAX_VALUE and _PLAIN.fullmatch(value) else None
 
 
 def _in_text(text: str, *, is_code: bool) -> Iterator[tuple[UseKind, str]]:
-    """Yield what a text can only mean so: whole addresses, tables of SQL, what calls
-    in code name.
-    """
+    """Yields the unambiguous references in a text: URLs, SQL tables, and arguments of calls."""
     if "://" in text:
-        for found in _ADDRESS.finditer(text):
-            yield "url", found[0].rstrip(".,;:!?*_")
+        for match in _ADDRESS.finditer(text):
+            yield "url", match[0].rstrip(".,;:!?*_")
     for kind, hint, pattern in _CALLED:
         if hint in text:
-            for found in pattern.finditer(text):
-                yield kind, found[1]
+            for match in pattern.finditer(text):
+                yield kind, match[1]
     if is_code or _VERB.search(text) or _FIRST_VERB.match(text):
         yield from _tables(text)
 
@@ -255,7 +252,7 @@ def _in_text(text: str, *, is_code: bool) -> Iterator[tuple[UseKind, str]]:
 def _tables(text: str) -> Iterator[tuple[UseKind, str]]:
     if not _STATEMENT.search(text):
         return
-    for found in _IN_STATEMENT.finditer(text):
-        name = re.sub(r"[\"`\[\]]", "", found[1])
+    for match in _IN_STATEMENT.finditer(text):
+        name = re.sub(r"[\"`\[\]]", "", match[1])
         if name.lower() not in _NO_TABLE:
             yield "table", name

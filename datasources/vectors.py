@@ -1,4 +1,4 @@
-"""Compares embeddings by their cosine; knows no store."""
+"""Compares embeddings by their cosine. Independent of any store."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LEAST_SQUARE, GREATEST_SQUARE = 1e-20, 1e20
 
 
 def normalize(vectors: NDArray[np.floating[Any]]) -> Matrix:
-    """Return the vectors (last axis) at length 1; a zero vector stays zero.
+    """Returns the vectors (last axis) scaled to length 1; a zero vector stays zero.
 
     Vectors of an extreme length are scaled by their greatest component first: the square of a huge
     or tiny float32 is inf or 0.
     """
-    if vectors.dtype == np.float32 and vectors.ndim == 1:  # one alone in a third of the time
+    if vectors.dtype == np.float32 and vectors.ndim == 1:  # takes a third of the time
         square = float(np.einsum("i,i", vectors, vectors))
         if LEAST_SQUARE < square < GREATEST_SQUARE:
             return vectors / np.float32(math.sqrt(square))
@@ -42,12 +42,10 @@ def normalize(vectors: NDArray[np.floating[Any]]) -> Matrix:
 def nearest(
     vectors: Mapping[str, Vector | None], wanted: Vector, limit: int, min_score: float = 0.0
 ) -> list[Hit]:
-    """Return the keys of greatest cosine ≥ `min_score`, best first, ties by key; `vectors` are
-    in key order.
+    """Returns the keys with the greatest cosines ≥ `min_score`, best first, ties by key.
 
-    Vectors of another length are passed over. One with an infinite or undefined
-    component finds nothing.
-    Shapes: `wanted` is float32[dim].
+    `vectors` are in key order; vectors of another length are skipped. A `wanted` vector that is not
+    finite has no hits. Shapes: `wanted` is float32[dim].
     """
     rows = {
         key: row for key, row in vectors.items() if row is not None and row.shape == wanted.shape

@@ -1,7 +1,7 @@
-"""The in-memory database: for trying things out, for tests, and the oracle of the contract suite.
+"""The in-memory database, for trials, for tests, and as the oracle of the contract suite.
 
-The simplest correct code: a change builds a new state of a graph and swaps it in, so nothing is
-ever half done; a search builds an exact index of the state and keeps it as long as the state.
+Its code is as simple as possible: a change builds a new state of a graph and swaps it in, so that
+every change is atomic. A search builds an exact index, which is kept with the state.
 """
 
 from __future__ import annotations

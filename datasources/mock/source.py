@@ -1,4 +1,4 @@
-"""A database in memory, empty or with the NBA sample graph, and the graphs of a workspace."""
+"""A database in memory and its graph sources. It is empty or has the NBA sample graph."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class MemorySource(HeldReads):
-    """Implements MutableGraphDataSource. No method waits for anything, so each is atomic.
+    """Implements MutableGraphDataSource. No method awaits anything, so each is atomic.
 
     Documents are shared between reads: treat their data as read-only.
     """
@@ -120,8 +120,8 @@ class MemorySource(HeldReads):
     async def find_users(
         self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
     ) -> list[FoundNode]:
-        found = [one for state in self._of(graphs).values() for one in state.users(entries)]
-        return found[: max(0, limit)]
+        users = [user for state in self._of(graphs).values() for user in state.users(entries)]
+        return users[: max(0, limit)]
 
     async def search_everywhere(
         self, asked: SearchRequest, graphs: Sequence[str] | None = None
@@ -134,23 +134,24 @@ class MemorySource(HeldReads):
             ("name", "name_vector", "name"),
         )
         model, numbers = asked.vector or ("", np.zeros(0, np.float32))
-        found: dict[str, list[Hit]] = {}
+        hits_by_search: dict[str, list[Hit]] = {}
         for text, near, part in fields:
             words = {
                 f"{graph_key}\0{key}": getattr(of, part)
                 for graph_key, state in states.items()
                 for key, of in state.read_with(configs).items()
             }
-            found[text] = LexicalIndex.build(words.items()).search(terms, asked.limit)
+            hits_by_search[text] = LexicalIndex.build(words.items()).search(terms, asked.limit)
             vectors = {
                 f"{graph_key}\0{key}": getattr(one, part)
                 for graph_key, state in states.items()
                 for key, one in state.vectors.items()
                 if one.model == model
             }
-            found[near] = nearest(vectors, numbers, asked.limit)
+            hits_by_search[near] = nearest(vectors, numbers, asked.limit)
         wide = {
-            search: [(_name(hit.key), hit.score) for hit in hits] for search, hits in found.items()
+            search: [(_name(hit.key), hit.score) for hit in hits]
+            for search, hits in hits_by_search.items()
         }
         nodes = {name: states[name[0]].found(name[1]) for hits in wide.values() for name, _ in hits}
         return replace(WideHits(nodes=nodes), **wide)
@@ -190,7 +191,7 @@ class MemorySource(HeldReads):
         new_state, configs = (state, own) if mutation is None else self._after(state, mutation, own)
         store = self.store.records.setdefault(self.workspace, MemoryRecords())
         new_records = store.after(records)
-        # Nothing below can fail: all of it takes place or, above, none.
+        # Nothing below can fail, so the change is applied completely or not at all.
         self.store.graphs[state.graph.key] = new_state
         if configs is not own:
             self.store.configs[self.workspace] = configs
@@ -252,7 +253,7 @@ def _configs_after(own: Configs, mutation: Mutation) -> Configs:
 
 
 def _name(joined: str) -> NodeName:
-    graph_key, _, key = joined.partition("\0")  # no key has it
+    graph_key, _, key = joined.partition("\0")  # keys cannot contain NUL
     return graph_key, key
 
 

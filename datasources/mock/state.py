@@ -1,4 +1,4 @@
-"""One graph at one moment, and the state after a change. And records."""
+"""The state of a graph in memory, and the records of a workspace."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ D = TypeVar("D", bound=Document)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class GraphState(HeldGraph):
-    """One graph at one moment, which a change leaves as it is, and its vectors by
-    node, in key order.
+    """The state of one graph, with its vectors by node, in key order.
+
+    A change does not modify it but creates a new state.
     """
 
     vectors: Mapping[str, NodeVector] = field(default_factory=dict[str, NodeVector])
     vectors_version: int = 0
 
     def after(self, mutation: Mutation) -> GraphState:
-        """Return the state that a checked mutation leads to. Raises: BadDocument."""
+        """Returns the state after a checked mutation. Raises: BadDocument."""
         gone = set(mutation.delete_nodes)
         cut = set(mutation.delete_edges)
         nodes = {key: node for key, node in self.nodes.items() if key not in gone}
@@ -58,16 +59,15 @@ class GraphState(HeldGraph):
         )
 
     def with_vectors(self, vectors: Iterable[NodeVector]) -> GraphState:
-        """Return the state with these vectors, at the same revision."""
+        """Returns the state with these vectors, at the same revision."""
         merged = _with_vectors(self.vectors, vectors)
         return replace(self, vectors=merged, vectors_version=self.vectors_version + 1)
 
 
 def stored_copy(document: D, collection: str, key: str) -> D:
-    """Return the document as a store gives it back: apart from the caller's objects, as
-    JSON has it.
+    """Returns a copy of the document that has passed through JSON, as from a real store.
 
-    Raises: BadDocument for what JSON cannot hold.
+    Raises: BadDocument if JSON cannot represent it.
     """
     return parse_document(type(document), encode_document(document, collection, key), collection)
 
@@ -106,7 +106,7 @@ class MemoryRecords(RecordStore):
         return [self.stored.get((write.kind, write.key)) for write in writes]
 
     def after(self, writes: Iterable[RecordWrite]) -> dict[Name, Record]:
-        """Return the records as they are after the writes, one upon the other; changes nothing yet.
+        """Returns the records after the writes, applied in order, without storing them.
 
         Raises: RecordConflict, BadDocument.
         """
@@ -134,20 +134,20 @@ class MemoryRecords(RecordStore):
     ) -> list[Record]:
         asked = RecordQuery.of(kind, where, **how)
         order_by = asked.order_by
-        found = [
+        records = [
             record
             for (kind, _), record in sorted(self.stored.items())
             if kind == asked.kind
             and all(record.data.get(name) == value for name, value in asked.where.items())
             and (not asked.bounded or _is_within(record.data.get(order_by or ""), asked))
         ]
-        if order_by:  # the sort is stable, also backwards: ties stay in key order
-            found.sort(
+        if order_by:  # the sort is stable also in reverse: ties stay in key order
+            records.sort(
                 key=lambda record: _rank(record.data.get(order_by)), reverse=asked.descending
             )
         elif asked.descending:
-            found.reverse()
-        return found[: asked.limit]
+            records.reverse()
+        return records[: asked.limit]
 
 
 def _stored(write: RecordWrite) -> Mapping[str, Any]:
@@ -167,7 +167,7 @@ def _is_within(value: Any, asked: RecordQuery) -> bool:
 
 
 def _rank(value: Any) -> tuple[int, float, str]:
-    """Order values of several types: what is missing, then numbers, then text."""
+    """Returns a sort key for values of several types: missing, then numbers, then text."""
     if isinstance(value, bool | int | float):
         return (1, value, "")
     return (2, 0, value) if isinstance(value, str) else (0, 0, "")
