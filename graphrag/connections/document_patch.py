@@ -133,6 +133,22 @@ def value_at(document: Any, path: Path) -> Any:
     return value
 
 
+def with_value(document: Any, path: Path, value: Any) -> Any:
+    """Returns a document with another value at a path that it has."""
+    if not path:
+        return value
+    part, rest = path[0], path[1:]
+    if isinstance(part, EntryId):
+        return [
+            with_value(entry, rest, value)
+            if as_text((as_dict(entry) or {}).get("id")) == part.id
+            else entry
+            for entry in as_list(document) or ()
+        ]
+    fields = as_dict(document) or {}
+    return {**fields, part: with_value(fields.get(part), rest, value)}
+
+
 def patched(current: Any, before: Any, after: Any, *, clean: bool = True) -> Any:
     """Returns the server's document with the changes from `before` to `after`.
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from graphrag.connections.document_patch import (
+    MISSING,
     PatchConflict,
     Path,
     SecretInChange,
@@ -24,6 +25,7 @@ from graphrag.connections.document_patch import (
     shown_path,
     value_at,
     value_digest,
+    with_value,
 )
 from graphrag.connections.editor import Editor, PushRemark, RemoteDocument, WriteAnswer
 from graphrag.connections.errors import EditorFault
@@ -45,6 +47,8 @@ MAX_TRIES = 5
 READ_AGAIN_S = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Waits before the tries to read what became of a write."""
 
+ADDED = "webhookId"
+"""A field that n8n adds to a node that is called by an address."""
 _CONTENT = ("name", "description", "nodes", "connections", "settings", "pinData", "nodeGroups")
 
 
@@ -160,7 +164,7 @@ class PushRun:
         places = ", ".join(
             shown_path(change.path, plan.names)
             for change in plan.changes[:MAX_PLACES]
-            if not is_same(
+            if not _is_written(
                 value_at(reading.read.document, change.path), value_at(plan.target, change.path)
             )
         )
@@ -223,8 +227,10 @@ class PushRun:
             _content(reading.read.document), _content(plan.target)
         )
         remark = PushRemark(code="push_more_there") if is_foreign else None
-        tokens = dict(reading.read.workflow.tokens)
-        return await self._ended(push, "verified", remark, tokens_after=tokens)
+        update: dict[str, Any] = {"tokens_after": dict(reading.read.workflow.tokens)}
+        if plan is not None:
+            update["sealed_documents"] = self._seal(_completed(plan, reading))
+        return await self._ended(push, "verified", remark, **update)
 
     async def _ended(
         self, push: Push, state: PushState, remark: PushRemark | None, **update: Any
@@ -258,9 +264,27 @@ class PushRun:
 def _holds(reading: AfterWrite, wanted: Any, plan: PushPlan) -> bool:
     """Returns whether all fields of a push have the values of `wanted` on the server."""
     return all(
-        is_same(value_at(reading.read.document, change.path), value_at(wanted, change.path))
+        _is_written(value_at(reading.read.document, change.path), value_at(wanted, change.path))
         for change in plan.changes
     )
+
+
+def _is_written(value: Any, wanted: Any) -> bool:
+    """Returns whether a value was written, with the id of a webhook that n8n may have added."""
+    fields, others = as_dict(value), as_dict(wanted)
+    if fields is not None and others is not None and ADDED in fields and ADDED not in others:
+        value = {name: item for name, item in fields.items() if name != ADDED}
+    return is_same(value, wanted)
+
+
+def _completed(plan: PushPlan, reading: AfterWrite) -> PushPlan:
+    """Returns a plan whose target has what the server added to the fields that were written."""
+    target = plan.target
+    for change in plan.changes:
+        value = value_at(reading.read.document, change.path)
+        if value is not MISSING and not is_same(value, value_at(target, change.path)):
+            target = with_value(target, change.path, value)
+    return replace(plan, target=target)
 
 
 def _reason(answer: WriteAnswer | None) -> str:
@@ -277,6 +301,6 @@ def _content(document: Any) -> Any:
     content = {name: fields[name] for name in _CONTENT if fields.get(name) is not None}
     nodes = [as_dict(node) or {} for node in as_list(content.get("nodes")) or []]
     content["nodes"] = [
-        {name: value for name, value in node.items() if name != "webhookId"} for node in nodes
+        {name: value for name, value in node.items() if name != ADDED} for node in nodes
     ]
     return content

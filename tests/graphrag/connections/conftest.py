@@ -12,7 +12,7 @@ import pytest
 
 from datasources.base import Database
 from datasources.mock import open_nba
-from datasources.types import Mutation
+from datasources.types import Mutation, Node, parse_document
 from graphrag.approvals import Approvals, Person
 from graphrag.connections import Connections, NewConnection, PullReport, RunningSyncs
 from graphrag.connections.editors import OpenEditor, open_editor
@@ -90,7 +90,9 @@ class Setting:
         nodes = await self.source.get_nodes(graph_key)
         [node] = [node for node in nodes if node.data and node.data.get("name") == name]
         data = {**(node.data or {}), "name": f"{name} 2"}
-        new = node.replace(data=data, **fields).model_copy(update={"origin": None})
+        document = node.replace(data=data, **fields).to_document()
+        document.pop("origin")
+        new = parse_document(Node, document, "nodes")
         await self.source.apply(Mutation(graph_key=graph_key, put_nodes=[new]))
 
     async def pushed(self, graph_key: str, name: str = "shop") -> Push:

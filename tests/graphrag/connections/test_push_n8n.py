@@ -569,3 +569,21 @@ async def test_a_graph_becomes_a_workflow_there_exactly_once(
         assert created["id"] in writable.workflows
         with pytest.raises(ConnectionRefused):
             await setting.pushes.plan_create("shop", "return", EDITOR)
+
+
+async def test_new_nodes_are_written_also_those_that_n8n_completes(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
+    await connected(setting, writable)
+    await setting.copy("order", "Webhook", key="second")
+    push = await setting.pushed("order")
+    assert push.state == "verified", push.reason
+    nodes = writable.workflows[workflow_id]["nodes"]
+    assert [node["name"] for node in nodes] == ["Webhook", "Check", "Webhook 2"]
+    assert nodes[2]["webhookId"] != nodes[0]["webhookId"]
+    assert set((await setting.changes()).values()) == {"unchanged"}
+    undo = await setting.pushes.plan_undo(push.key, EDITOR)
+    assert undo is not None
+    assert (await setting.pushes.approve(undo.key, REVIEWER)).state == "verified"
+    assert len(writable.workflows[workflow_id]["nodes"]) == 2

@@ -50,6 +50,7 @@ SAME = [
     pushes.test_a_publication_that_the_server_refuses_leaves_what_runs,
     pushes.test_a_draft_that_somebody_saved_since_is_not_published,
     pushes.test_a_page_that_is_saved_over_a_push_is_noticed,
+    pushes.test_new_nodes_are_written_also_those_that_n8n_completes,
 ]
 
 
