@@ -4,15 +4,24 @@ import { ApiError } from "../api.js";
 import { listLinks } from "./service.js";
 
 const AGAIN_MS = 10_000; // a server may have changed its workflow
+const SOON_MS = 1_000; // after a change here: many may follow one another
 
 export function mountConnectionsKnown(app) {
   const { store, api } = app;
   let timer = 0;
   app.links = { load };
-  for (const part of ["graphKey", "lang", "approvals"]) store.on(part, load);
-  store.on((state) => state.saveStatus?.hasUnsavedChanges === false && state.graph?.revision, load);
+  for (const part of ["graphKey", "lang"]) store.on(part, load);
+  store.on("approvals", loadSoon);
+  store.on((state) => state.saveStatus?.hasUnsavedChanges === false && state.graph?.revision, loadSoon);
   document.addEventListener("visibilitychange", load);
   load();
+
+  // Where a graph stands changes with it only if it is connected.
+  function loadSoon() {
+    if (!store.get().links?.length) return;
+    clearTimeout(timer);
+    timer = setTimeout(load, SOON_MS);
+  }
 
   async function load() {
     clearTimeout(timer);
