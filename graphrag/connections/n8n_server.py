@@ -89,7 +89,8 @@ class N8nEditor:
 
     async def preflight(self, read: RemoteDocument, target: Any) -> Preflight:
         facts = await self._facts()
-        in_use = versions_in_use([*await self._items(), read.document])
+        workflows = [*await self._items(), read.document]
+        in_use = await asyncio.to_thread(versions_in_use, workflows)
         problems, warnings, effects = await asyncio.to_thread(
             checked_workflow, read.document, target, in_use, facts.node_fields
         )
@@ -135,7 +136,7 @@ class N8nEditor:
             graph = await self._version(read.workflow.workflow_id, version)
             if is_ours_found:
                 return {**read.document, **graph}
-            is_ours_found = is_same(_graph_of(graph), _graph_of(target))
+            is_ours_found = await asyncio.to_thread(_is_same_graph, graph, target)
         return None
 
     async def unpublished(self, read: RemoteDocument) -> Unpublished | None:
@@ -217,6 +218,10 @@ def _write_answer(answer: ServerAnswer) -> WriteAnswer:
     is_accepted = answer.status == 200 and not answer.is_html
     reason = "" if is_accepted else answered_reason(answer)
     return WriteAnswer(is_accepted=is_accepted, status=answer.status, reason=reason)
+
+
+def _is_same_graph(one: Json, other: Json) -> bool:
+    return is_same(_graph_of(one), _graph_of(other))
 
 
 def _graph_of(document: Json) -> Json:

@@ -7,6 +7,7 @@ by somebody else in between is never replaced. Source: nodered.org/docs/api/admi
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -75,17 +76,19 @@ class NodeRedEditor:
         return flows if workflow_id == FLOWS and flows.document else None
 
     async def preflight(self, read: RemoteDocument, target: Any) -> Preflight:
-        problems, effects = checked_flows(read.document, target, await self._types())
+        types = await self._types()
+        problems, effects = await asyncio.to_thread(checked_flows, read.document, target, types)
         lost: list[PushRemark] = []
-        for number, entry in enumerate(deleted_nodes(read.document, target)):
+        deleted = await asyncio.to_thread(deleted_nodes, read.document, target)
+        for number, entry in enumerate(deleted):
             if number >= MAX_ASKED or await self._has_credentials(entry):
                 name = as_text(entry.get("name")) or as_text(entry.get("type")) or ""
                 lost.append(PushRemark(code="push_deletes_credentials", facts={"node": name}))
-        warnings = () if await self._types() else (PushRemark(code="push_types_unknown"),)
+        warnings = () if types else (PushRemark(code="push_types_unknown"),)
         return Preflight(problems=problems, warnings=warnings, effects=(*effects, *lost))
 
     async def write(self, read: RemoteDocument, target: Any) -> WriteAnswer:
-        flows = _put_back(read.whole, read.document, target)
+        flows = await asyncio.to_thread(_put_back, read.whole, read.document, target)
         body = {"flows": flows, "rev": read.workflow.tokens["rev"]}
         headers = {**await self._headers(), **DEPLOYMENT}
         answer = await self._http.send_json("POST", "/flows", body, headers=headers)

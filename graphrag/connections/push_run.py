@@ -106,7 +106,7 @@ class PushRun:
                 state="sent",
                 sent_time=self._clock(),
                 tokens_before=dict(plan.read.workflow.tokens),
-                sealed_documents=self._seal(plan),
+                sealed_documents=await run_limited(self._seal, plan),
             )
             answer = await self._written(plan.read, plan.target)
             if answer is None or not answer.is_conflict:
@@ -153,11 +153,11 @@ class PushRun:
         reason = PushRemark(code="push_refused", facts={"reason": _reason(answer)})
         if answer is not None and answer.status in (401, 403):
             reason = PushRemark(code="push_read_only")
-        if _holds(reading, plan.target, plan):
+        if await run_limited(_holds, reading, plan.target, plan):
             if is_refused:
                 return await self._put_back(push, plan, reading, reason)
             return await self._proven(push, plan, reading)
-        if _holds(reading, plan.read.document, plan):
+        if await run_limited(_holds, reading, plan.read.document, plan):
             if answer is None:
                 reason = PushRemark(code="push_not_applied")
             return await self._ended(push, "failed", reason)
@@ -176,7 +176,7 @@ class PushRun:
         self, push: Push, plan: PushPlan, reading: AfterWrite, reason: PushRemark
     ) -> Push:
         """Restores the document of before, unless somebody wrote since."""
-        if not is_same(_content(reading.read.document), _content(plan.target)):
+        if not await run_limited(_is_same_content, reading, plan):
             return await self._ended(push, "unknown", PushRemark(code="push_changed_since"))
         await self._written(reading.read, plan.read.document)
         restored = await self._reading()
@@ -202,7 +202,7 @@ class PushRun:
             merged = await self._reading()
             if merged is None:
                 return await self._ended(push, "unknown", PushRemark(code="push_unread"))
-            if not _holds(merged, plan.target, plan):
+            if not await run_limited(_holds, merged, plan.target, plan):
                 return await self._ended(push, "unknown", PushRemark(code="push_changed_since"))
             reading = merged
         return await self._ended(push, "unknown", PushRemark(code="push_always_late"))
@@ -223,13 +223,12 @@ class PushRun:
     async def _verified(self, push: Push, reading: AfterWrite, plan: PushPlan | None) -> Push:
         """Ends a push that is there, and takes what the server holds now as the common base."""
         await self._session.pull.merged(self._link)
-        is_foreign = plan is not None and not is_same(
-            _content(reading.read.document), _content(plan.target)
-        )
+        is_foreign = plan is not None and not await run_limited(_is_same_content, reading, plan)
         remark = PushRemark(code="push_more_there") if is_foreign else None
         update: dict[str, Any] = {"tokens_after": dict(reading.read.workflow.tokens)}
         if plan is not None:
-            update["sealed_documents"] = self._seal(_completed(plan, reading))
+            completed = await run_limited(_completed, plan, reading)
+            update["sealed_documents"] = await run_limited(self._seal, completed)
         return await self._ended(push, "verified", remark, **update)
 
     async def _ended(
@@ -291,6 +290,11 @@ def _reason(answer: WriteAnswer | None) -> str:
     if answer is None:
         return ""
     return answer.reason or f"HTTP {answer.status}"
+
+
+def _is_same_content(reading: AfterWrite, plan: PushPlan) -> bool:
+    """Returns whether the server holds what was written, and no change of anybody else."""
+    return is_same(_content(reading.read.document), _content(plan.target))
 
 
 def _content(document: Any) -> Any:

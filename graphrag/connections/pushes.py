@@ -18,6 +18,7 @@ from typing import final
 
 from graphrag.approvals import Approvals, NotAllowed, Person
 from graphrag.connections.create_run import CreateRun, plan_create
+from graphrag.connections.editor import PushRemark
 from graphrag.connections.errors import (
     ConnectionForbidden,
     ConnectionRefused,
@@ -50,6 +51,7 @@ from graphrag.connections.stored_push import (
 )
 from graphrag.importers.exchange import read_content
 from graphrag.leases import now_ms
+from graphrag.workers import run_limited
 
 WAIT_S = 120.0
 """For others who read or write the same server."""
@@ -248,9 +250,23 @@ class Pushes:
             problems = plan.preflight.problems
             if not plan.changes and not problems:
                 return None
+        push = await run_limited(self._new_push, plan, session, link, by, problems, action, undoes)
+        await self._replace_older(push, by)
+        return await self._stored.add(push, by)
+
+    def _new_push(
+        self,
+        plan: PushPlan | None,
+        session: ServerSession,
+        link: ConnectionLink,
+        by: Person,
+        problems: tuple[PushRemark, ...],
+        action: PushAction,
+        undoes: str | None,
+    ) -> Push:
         shown = plan.changes[:MAX_SHOWN] if plan else ()
         names = plan.names if plan else {}
-        push = Push(
+        return Push(
             key=f"push_{self._clock()}_{secrets.token_hex(6)}",
             workspace=by.workspace,
             connection=session.connection.key,
@@ -272,8 +288,6 @@ class Pushes:
             tokens_before=dict(plan.read.workflow.tokens) if plan else {},
             undoes=undoes,
         )
-        await self._replace_older(push, by)
-        return await self._stored.add(push, by)
 
     async def _replace_older(self, new: Push, by: Person) -> None:
         """Closes pushes that wait for the same as a new one."""

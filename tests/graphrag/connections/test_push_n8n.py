@@ -587,3 +587,24 @@ async def test_new_nodes_are_written_also_those_that_n8n_completes(
     assert undo is not None
     assert (await setting.pushes.approve(undo.key, REVIEWER)).state == "verified"
     assert len(writable.workflows[workflow_id]["nodes"]) == 2
+
+
+async def test_a_draft_without_a_trigger_is_not_published_and_the_reason_is_told(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.scopes = (*WRITE_SCOPES, "workflow:activate")
+    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
+    writable.run_published(workflow_id)
+    live = copy.deepcopy(writable.runs(workflow_id))
+    await connected(setting, writable)
+    nodes = await setting.source.get_nodes("order")
+    [trigger] = [node for node in nodes if (node.data or {}).get("name") == "Webhook"]
+    await setting.delete("order", trigger.key)
+    assert (await setting.pushed("order")).state == "verified"
+    push = await setting.pushes.plan_publish("shop", "order", EDITOR)
+    assert push is not None
+    ended = await setting.pushes.approve(push.key, REVIEWER)
+    assert ended.state == "failed"
+    assert ended.reason is not None
+    assert "trigger" in ended.reason.facts["reason"]
+    assert writable.runs(workflow_id) == live

@@ -51,6 +51,7 @@ SAME = [
     pushes.test_a_draft_that_somebody_saved_since_is_not_published,
     pushes.test_a_page_that_is_saved_over_a_push_is_noticed,
     pushes.test_new_nodes_are_written_also_those_that_n8n_completes,
+    pushes.test_a_draft_without_a_trigger_is_not_published_and_the_reason_is_told,
 ]
 
 
