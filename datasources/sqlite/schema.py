@@ -104,11 +104,16 @@ def connect(path: Path, *, once_through: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=256
     )
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute(f"PRAGMA mmap_size = {0 if once_through else MMAP_BYTES:d}")
-    connection.execute(f"PRAGMA cache_size = -{ONCE_CACHE_KIB if once_through else CACHE_KIB:d}")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES:d}")
+    try:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA mmap_size = {0 if once_through else MMAP_BYTES:d}")
+        cache_kib = ONCE_CACHE_KIB if once_through else CACHE_KIB
+        connection.execute(f"PRAGMA cache_size = -{cache_kib:d}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES:d}")
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -328,6 +328,6 @@ async def test_words_that_an_older_version_made_are_made_anew_once(tmp_path: Pat
         async with SqliteDatabase(path) as database:
             hits = await search_text(database.source(WORKSPACE), FLOW, "strasse", limit=3)
             assert [hit.key for hit in hits] == ["street"]
-    assert sqlite3.connect(path).execute(
-        "SELECT value FROM meta WHERE name = 'words'"
-    ).fetchall() == [("2",)]
+    with closing(sqlite3.connect(path)) as file:
+        rows = file.execute("SELECT value FROM meta WHERE name = 'words'").fetchall()
+    assert rows == [("2",)]

@@ -200,13 +200,9 @@ async def test_decisions_that_may_not_wait_are_refused_and_stay_open(
     done = await asyncio.gather(
         *(approvals.decide(a.id, Approve(), EDITOR) for a in made), return_exceptions=True
     )
-    assert [type(found).__name__ for found in done] == [
-        "Approval",
-        "Approval",
-        "ApprovalBusy",
-        "ApprovalBusy",
-    ]
-    assert (await approvals.decide(made[3].id, Approve(), EDITOR)).status == "applied"
+    refused = [a for a, found in zip(made, done, strict=True) if isinstance(found, ApprovalBusy)]
+    assert len(refused) == 2
+    assert (await approvals.decide(refused[0].id, Approve(), EDITOR)).status == "applied"
 
 
 @pytest.mark.parametrize(
