@@ -1,24 +1,26 @@
 """Makes a graph a new workflow of an n8n server, after a person has decided that, and once.
 
 A server gives a new workflow an id of its own, so an answer that is lost leaves no trace here. The
-ids of nodes are kept: they are made from the graph's key and the node's, and a workflow with them
-is ours.
+ids of nodes are kept. So after a try, a workflow with one of them that no graph is linked with is
+the one that was created, also if nodes were added here since. Before the first try it is somebody
+else's, and nothing is created beside it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from graphrag.connections.document_patch import holds_placeholder
 from graphrag.connections.editor import CreatesWorkflows, PushRemark, RemoteDocument, RemoteWorkflow
 from graphrag.connections.errors import EditorFault
 from graphrag.connections.push_plan import FORMATS, PushPlan, PushStopped
-from graphrag.connections.push_run import READ_AGAIN_S, StorePush
+from graphrag.connections.push_run import READ_AGAIN_S, StorePush, ended
 from graphrag.connections.server_connections import ServerSession
 from graphrag.connections.stored_connection import ConnectionLink
-from graphrag.connections.stored_push import Push, PushState, StoredRemark
+from graphrag.connections.stored_push import Push, PushState
 from graphrag.importers import GraphContent
 from graphrag.importers.export import NotExportable, export_as
 from graphrag.importers.json_values import Json, as_dict, as_list, as_text
@@ -45,15 +47,7 @@ async def plan_create(session: ServerSession, content: GraphContent) -> PushPlan
     )
     plan = await run_limited(PushPlan.between, nothing, document, form)
     preflight = await editor.preflight(nothing, document)
-    return PushPlan(
-        read=nothing,
-        before=plan.before,
-        after=plan.after,
-        target=document,
-        changes=plan.changes,
-        preflight=preflight,
-        left_out=tuple(written.report.lines()),
-    )
+    return replace(plan, preflight=preflight, left_out=tuple(written.report.lines()))
 
 
 class CreateRun:
@@ -65,9 +59,12 @@ class CreateRun:
         link: ConnectionLink,
         *,
         store: StorePush,
-        replan: Callable[[], Any],
+        replan: Callable[[], Awaitable[PushPlan]],
+        was_tried: bool,
         clock: Callable[[], int],
     ) -> None:
+        """`was_tried`: whether a creation of the graph was sent to the server before."""
+        self._was_tried = was_tried
         self._session = session
         self._link = link
         self._store = store
@@ -77,7 +74,7 @@ class CreateRun:
     async def send(self, push: Push) -> Push:
         """Creates the workflow unless it is there, and returns the push as it ended."""
         try:
-            plan: PushPlan = await self._replan()
+            plan = await self._replan()
         except PushStopped as stop:
             return await self._ended(push, "failed", stop.remark)
         if plan.digest != push.changes_digest:
@@ -87,6 +84,11 @@ class CreateRun:
         editor = self._session.editor
         assert isinstance(editor, CreatesWorkflows)
         found = await self._found(plan.target)
+        if found is not None and not self._was_tried:
+            facts = {"name": found.workflow.name}
+            return await self._ended(
+                push, "failed", PushRemark(code="push_exists_there", facts=facts)
+            )
         reason: PushRemark | None = None
         if found is None:
             push = await self._store(push, state="sent", sent_time=self._clock())
@@ -103,7 +105,7 @@ class CreateRun:
     async def settle(self, push: Push) -> Push:
         """Returns a creation whose sender stopped, as the server shows that it ended."""
         try:
-            plan: PushPlan = await self._replan()
+            plan = await self._replan()
         except PushStopped as stop:
             return await self._ended(push, "failed", stop.remark)
         return await self._settled(push, plan.target, PushRemark(code="push_not_applied"))
@@ -127,21 +129,24 @@ class CreateRun:
         return await self._ended(push, "unknown", PushRemark(code="push_unread"))
 
     async def _found(self, target: Json) -> RemoteDocument | None:
-        """Returns the workflow of the server that has our nodes. Raises: EditorFault."""
+        """Returns the workflow of the server that has our nodes and is linked with no graph.
+
+        Raises: EditorFault.
+        """
         editor = self._session.editor
         assert isinstance(editor, CreatesWorkflows)
         ours = _node_ids(target)
+        linked = await self._session.links.all()
         for item in await editor.documents():
-            if ours and ours <= _node_ids(item):
-                return await editor.read(str(item.get("id")))
+            workflow_id = as_text(item.get("id")) or ""
+            if workflow_id not in linked and ours & _node_ids(item):
+                return await editor.read(workflow_id)
         return None
 
     async def _ended(
         self, push: Push, state: PushState, remark: PushRemark | None, **update: Any
     ) -> Push:
-        reason = StoredRemark(code=remark.code, facts=dict(remark.facts)) if remark else None
-        update.update(state=state, reason=reason, ended_time=self._clock())
-        return await self._store(push, **update)
+        return await ended(self._store, push, state, remark, now=self._clock(), **update)
 
 
 def _node_ids(workflow: Json) -> set[str]:

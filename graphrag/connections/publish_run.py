@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 from graphrag.connections.editor import Preflight, PushRemark
 from graphrag.connections.errors import EditorFault
 from graphrag.connections.push_plan import FORMATS, PushPlan, PushStopped, unfit_code
-from graphrag.connections.push_run import READ_AGAIN_S, StorePush
+from graphrag.connections.push_run import READ_AGAIN_S, StorePush, ended
 from graphrag.connections.server_connections import ServerSession
 from graphrag.connections.stored_connection import ConnectionLink
-from graphrag.connections.stored_push import Push, PushState, StoredRemark
+from graphrag.connections.stored_push import Push, PushState
 from graphrag.importers.json_values import Json
 from graphrag.workers import run_limited
 
@@ -48,14 +49,7 @@ async def plan_publish(
     others = len(unpublished.versions) - own
     facts = {"own": str(own), "others": str(others)}
     effects.append(PushRemark(code="push_releases", facts=facts))
-    return PushPlan(
-        read=plan.read,
-        before=plan.before,
-        after=plan.after,
-        target=plan.target,
-        changes=plan.changes,
-        preflight=Preflight(effects=tuple(effects)),
-    )
+    return replace(plan, preflight=Preflight(effects=tuple(effects)))
 
 
 class PublishRun:
@@ -117,6 +111,4 @@ class PublishRun:
     async def _ended(
         self, push: Push, state: PushState, remark: PushRemark | None, **update: Any
     ) -> Push:
-        reason = StoredRemark(code=remark.code, facts=dict(remark.facts)) if remark else None
-        update.update(state=state, reason=reason, ended_time=self._clock())
-        return await self._store(push, **update)
+        return await ended(self._store, push, state, remark, now=self._clock(), **update)

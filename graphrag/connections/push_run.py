@@ -58,6 +58,22 @@ class StorePush(Protocol):
     async def __call__(self, push: Push, **update: Any) -> Push: ...
 
 
+async def ended(
+    store: StorePush,
+    push: Push,
+    state: PushState,
+    remark: PushRemark | None,
+    *,
+    now: int,
+    **update: Any,
+) -> Push:
+    """Stores how a push ended, with the reason why it did not end as asked."""
+    reason = StoredRemark(code=remark.code, facts=dict(remark.facts)) if remark else None
+    if (push.state, push.reason) == (state, reason):  # still unknown
+        return push
+    return await store(push, state=state, reason=reason, ended_time=now, **update)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfterWrite:
     """What a server holds after a write. `without` is its document without secrets."""
@@ -234,13 +250,9 @@ class PushRun:
     async def _ended(
         self, push: Push, state: PushState, remark: PushRemark | None, **update: Any
     ) -> Push:
-        reason = StoredRemark(code=remark.code, facts=dict(remark.facts)) if remark else None
-        if (push.state, push.reason) == (state, reason):  # still unknown
-            return push
-        update.update(state=state, reason=reason, ended_time=self._clock())
         if state not in ("verified", "unknown"):  # nothing of it is there to be taken back
             update["sealed_documents"] = None
-        return await self._store(push, **update)
+        return await ended(self._store, push, state, remark, now=self._clock(), **update)
 
     async def _reading(self) -> AfterWrite | None:
         """Returns what the server holds, None where it cannot be read or has it no more."""

@@ -12,7 +12,8 @@ steps that send, pay or delete. What can be checked without running is checked b
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import final
 
@@ -91,12 +92,8 @@ class Pushes:
         Raises: ConnectionNotFound, ConnectionForbidden, ConnectionRefused, ConnectionBusy,
         EditorFault.
         """
-        if not by.at_least("editor"):
-            raise ConnectionForbidden()
-        async with self._connections.session(name, by, WAIT_S) as session:
-            _check_mode(session.connection.push)
+        async with self._planning(name, by) as session:
             link = await _link_of(session, graph_key)
-            await self._settle_all(session, by)
             return await self._planned(
                 session,
                 link,
@@ -110,12 +107,8 @@ class Pushes:
 
         Raises: as `plan`; EditorFault where the kind of server knows no drafts.
         """
-        if not by.at_least("editor"):
-            raise ConnectionForbidden()
-        async with self._connections.session(name, by, WAIT_S) as session:
-            _check_mode(session.connection.push)
+        async with self._planning(name, by) as session:
             link = await _link_of(session, graph_key)
-            await self._settle_all(session, by)
             own = [push.tokens_after.get(DRAFT, "") for push in await self.list(name)]
             planning = partial(plan_publish, session, link, own)
             return await self._planned(session, link, by, planning, action="publish")
@@ -125,17 +118,26 @@ class Pushes:
 
         Raises: as `plan`; ConnectionRefused where the graph is one of the connection already.
         """
-        if not by.at_least("editor"):
-            raise ConnectionForbidden()
-        async with self._connections.session(name, by, WAIT_S) as session:
-            _check_mode(session.connection.push)
-            await self._settle_all(session, by)
+        async with self._planning(name, by) as session:
             links = await session.links.all()
             if any(link.graph_key == graph_key for link in links.values()):
                 raise ConnectionRefused("push_created_already", graph=graph_key)
             link = self._new_link(session, graph_key)
             planning = partial(self._create_plan, session, graph_key)
             return await self._planned(session, link, by, planning, action="create")
+
+    @asynccontextmanager
+    async def _planning(self, name: str, by: Person) -> AsyncGenerator[ServerSession]:
+        """Opens the server of a connection to a person who may ask for a push.
+
+        Raises: ConnectionForbidden, ConnectionRefused, and as `Connections.session`.
+        """
+        if not by.at_least("editor"):
+            raise ConnectionForbidden()
+        async with self._connections.session(name, by, WAIT_S) as session:
+            _check_mode(session.connection.push)
+            await self._settle_all(session, by)
+            yield session
 
     def _new_link(self, session: ServerSession, graph_key: str) -> ConnectionLink:
         """Returns what links a graph once its workflow is there; it is not stored."""
@@ -160,13 +162,9 @@ class Pushes:
 
         Raises: as `plan`, PushNotFound.
         """
-        if not by.at_least("editor"):
-            raise ConnectionForbidden()
         push = await self.get(push_id)
-        async with self._connections.session(push.connection, by, WAIT_S) as session:
-            _check_mode(session.connection.push)
+        async with self._planning(push.connection, by) as session:
             link = await _link_of(session, push.graph_key)
-            await self._settle_all(session, by)
             documents = self._documents.opened(push)
             return await self._planned(
                 session,
@@ -191,7 +189,8 @@ class Pushes:
             await self._settle_all(session, by)
             link = await self._link_for(session, push)
             push = await self._decided(push, "planned", by)
-            push = await self._run(session, link, push, by).send(push)
+            run = await self._run(session, link, push, by)
+            push = await run.send(push)
             await self._stored.forget_documents(link.connection, link.workflow_id)
             return push
 
@@ -220,7 +219,7 @@ class Pushes:
             if push.action == "create":
                 link = self._new_link(session, push.graph_key)
             if push.is_unsettled and link is not None:
-                run = self._run(session, link, push, by)
+                run = await self._run(session, link, push, by)
                 if not isinstance(run, PushRun):
                     settled.append(await run.settle(push))
                 else:
@@ -297,14 +296,22 @@ class Pushes:
                 reason = StoredRemark(code="push_replaced")
                 await self._stored.change(push, by, state="failed", reason=reason)
 
-    def _run(
+    async def _run(
         self, session: ServerSession, link: ConnectionLink, push: Push, by: Person
     ) -> PushRun | PublishRun | CreateRun:
         """Returns what carries a push out."""
         store = partial(self._stored.change, by=by)
         if push.action == "create":
             replan = partial(self._create_plan, session, push.graph_key)
-            return CreateRun(session, link, store=store, replan=replan, clock=self._clock)
+            was_tried = any(
+                each.action == "create"
+                and each.graph_key == push.graph_key
+                and each.sent_time is not None
+                for each in await self.list(push.connection)
+            )
+            return CreateRun(
+                session, link, store=store, replan=replan, was_tried=was_tried, clock=self._clock
+            )
         if push.action == "publish":
             return PublishRun(session, link, store=store, clock=self._clock)
         planning: Callable[[], Awaitable[PushPlan]] = partial(

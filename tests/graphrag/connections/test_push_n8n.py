@@ -556,7 +556,12 @@ async def test_a_graph_becomes_a_workflow_there_exactly_once(
         assert list(writable.workflows) == []
         proxy.fault = fault
         ended = await setting.pushes.approve(push.key, REVIEWER)
+        if fault == ("after", "closed"):
+            assert len(writable.workflows.values()) == 1
         if ended.state == "failed":
+            await setting.copy(
+                "return", "Check", key="added"
+            )  # its nodes are not the same any more
             push = await setting.pushes.plan_create("shop", "return", EDITOR)
             assert push is not None
             ended = await setting.pushes.approve(push.key, REVIEWER)
@@ -608,3 +613,19 @@ async def test_a_draft_without_a_trigger_is_not_published_and_the_reason_is_told
     assert ended.reason is not None
     assert "trigger" in ended.reason.facts["reason"]
     assert writable.runs(workflow_id) == live
+
+
+async def test_nothing_is_created_beside_a_workflow_of_somebody_else_with_the_same_nodes(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.scopes = (*WRITE_SCOPES, "workflow:create")
+    writable.put(workflow("Theirs", "Check", mode="a"))
+    content = json.dumps(workflow("Return", "Check", mode="a")).encode()
+    await import_bytes(setting.approvals, content, ADMIN, file_name="return.json")
+    chosen = new(writable.address, key=writable.key, push="ask", workflows=("None of them",))
+    await setting.connections.add(chosen, ADMIN)
+    push = await setting.pushes.plan_create("shop", "return", EDITOR)
+    assert push is not None
+    ended = await setting.pushes.approve(push.key, REVIEWER)
+    assert (ended.state, ended.reason and ended.reason.code) == ("failed", "push_exists_there")
+    assert [each["name"] for each in writable.workflows.values()] == ["Theirs"]
