@@ -5,7 +5,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-newer .tested-on-3.13 test-real adapters browser slow lint format type wheel mcpb bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice bench-mcp bench-tracing screenshots recordings docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test test-newer .tested-on-3.13 test-real adapters browser slow lint format type wheel mcpb bench bench-peers bench-load bench-scale bench-stores bench-page bench-sessions bench-agents bench-voice bench-mcp bench-tracing screenshots service-icons recordings docs clean arango-up arango-token arango-test arango-down postgres-up postgres-token postgres-down postgres-test
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -111,6 +111,9 @@ bench-load: .venv/.plots ## Measure up to 300 streamed answers and 50 editors at
 bench-scale: .venv/.plots ## Measure editing, approving and importing from 1k to 1M nodes (SIZES=1000,10000 for less)
 	$(PY) -m tests.benchmarks.scale $(if $(SIZES),--sizes $(SIZES))
 
+bench-stores: setup ## Measure SQLite, PostgreSQL and pgvector beside each other (SIZES=1000,10000 for less)
+	$(PY) -m tests.benchmarks.stores $(if $(SIZES),--sizes $(SIZES))
+
 .venv/.plots: .venv/.ready
 	@$(PY) -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[plots]' || \
 	   uv pip install -q --python $(PY) -c constraints.txt -e '.[plots]'
@@ -148,6 +151,9 @@ screenshots: setup ## Take the pictures of the page that README, docs/first-minu
 token-beginnings: setup ## Take what tokens begin with from a scanner's newest rules (kingfisher-secret-scanner)
 	$(PY) -m tests.support.token_beginnings
 
+service-icons: setup ## Take the icons of services from Simple Icons (npm) again
+	$(PY) -m tests.support.service_icons
+
 recordings: setup ## Record what the server sends again, for the tests of the page
 	$(PY) -m tests.recordings
 
@@ -155,23 +161,44 @@ docs: setup ## Write the generated parts of README and docs/ again
 	$(PY) -m tests.docs
 
 # The project is called nodius, as compose.yaml says: `docker compose -p nodius logs` finds it anywhere.
-COMPOSE := docker compose -f packaging/compose.yaml --project-directory .
+# Docker Compose with the file $(1).
+compose = docker compose -f packaging/$(1) --project-directory .
+ARANGO_COMPOSE := $(call compose,compose.yaml)
+POSTGRES_COMPOSE := $(call compose,compose.postgres.yaml)
 
-arango-up: secrets/.ready ## Start ArangoDB, the service and its page with Docker
-	$(COMPOSE) up --build --detach --wait nodius
+# Makes the secrets $(1) that are not there yet.
+define make_secrets
+@mkdir -p secrets && chmod 700 secrets
+@for name in $(1); do \
+   test -s secrets/$$name.txt || od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' > secrets/$$name.txt; \
+   chmod 644 secrets/$$name.txt; \
+ done
+endef
+
+# Prints a token of the service that Compose $(1) runs.
+define print_token
+@$(1) exec -T nodius sh -c 'NODIUS_AUTH_SECRET="$$(cat /run/secrets/nodius_auth)" \
+  nodius token --user admin --role admin --days 0.5'
+endef
+
+arango-up: ## Start ArangoDB, the service and its page with Docker
+	$(call make_secrets,arango_root arango_nodius nodius_auth)
+	$(ARANGO_COMPOSE) up --build --detach --wait nodius
 	@echo "The page: http://127.0.0.1:8426  (sign in with: make arango-token)"
 
-secrets/.ready:
-	@mkdir -p secrets && chmod 700 secrets
-	@for name in arango_root arango_nodius nodius_auth; do \
-	   test -s secrets/$$name.txt || od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' > secrets/$$name.txt; \
-	   chmod 644 secrets/$$name.txt; \
-	 done
-	@touch $@
-
 arango-token: ## Print a token to sign in to that page with, good for 12 hours
-	@$(COMPOSE) exec -T nodius sh -c 'NODIUS_AUTH_SECRET="$$(cat /run/secrets/nodius_auth)" \
-	  nodius token --user admin --role admin --days 0.5'
+	$(call print_token,$(ARANGO_COMPOSE))
+
+postgres-up: ## Start PostgreSQL, the service, HTTPS and backups with Docker (NODIUS_SITE: its name)
+	$(call make_secrets,postgres_admin postgres_nodius nodius_auth)
+	$(POSTGRES_COMPOSE) up --build --detach --wait nodius proxy backup
+	@echo "The page: https://$${NODIUS_SITE:-localhost}  (sign in with: make postgres-token)"
+
+postgres-token: ## Print a token to sign in to that page with, good for 12 hours
+	$(call print_token,$(POSTGRES_COMPOSE))
+
+postgres-down: ## Stop what postgres-up started; data and backups stay
+	$(POSTGRES_COMPOSE) down
 
 ARANGO_TESTS = $(wildcard tests/contracts/test_arango*.py) tests/datasources/arango tests/cli/test_db.py \
   tests/cli/test_embed_arango.py tests/graphrag/retrieval/test_batch_search.py tests/graphrag/approvals/test_on_arango.py \
@@ -182,8 +209,18 @@ arango-test: setup ## Test on a real ArangoDB: ARANGO_URL=http://root:PASSWORD@1
 	NODIUS_DB="arango+$${ARANGO_URL%/}/_system" .venv/bin/nodius db rehearse
 	$(PY) -m pytest -p no:xdist $(ARANGO_TESTS)
 
+POSTGRES_TESTS = tests/concurrency tests/graphrag/approvals tests/graphrag/live tests/graphrag/sessions \
+  tests/graphrag/automations
+
+ON_POSTGRES = NODIUS_TEST_DB=$(or $(KIND),postgres) $(PY) -m pytest -k "not arango"
+
+postgres-test: setup ## Run the suites of changes on PostgreSQL (WHOLE=1: the slow ones too; KIND=pgvector)
+	$(ON_POSTGRES) -n $(WORKERS) --dist worksteal \
+	   -m "not bench and not browser$(if $(WHOLE),, and not slow)" $(POSTGRES_TESTS)
+	$(if $(WHOLE),,$(ON_POSTGRES) -n $(WORKERS) tests/concurrency/test_kill.py -m slow)
+
 arango-down: ## Stop what arango-up started; the data stays (docker compose -p nodius down --volumes removes it)
-	$(COMPOSE) down
+	$(ARANGO_COMPOSE) down
 
 clean: ## Remove caches and the demo database
 	rm -rf .nodius .pytest_cache .ruff_cache .hypothesis build dist

@@ -13,6 +13,7 @@ from cli.common import usage_error
 from cli.options import Common, argument, flag
 from cli.output import Output
 from graphrag.app.database_copies import back_up_database, restore_database
+from graphrag.app.databases import open_database
 from graphrag.config import Settings
 
 PROGRESS_INTERVAL_S = 1.0
@@ -41,7 +42,8 @@ async def restore(
 ) -> Output:
     """Replace the database by a backup. Stop the servers first; the previous database is kept."""
     copying = restore_database(settings, copy, _progress(common.as_json), force=force)
-    return await _copied(copying, f"restored {settings.db} from {copy}")
+    address = open_database(settings.db, settings.workspace).url  # without the password
+    return await _copied(copying, f"restored {address} from {copy}")
 
 
 def _progress(quiet: bool) -> Callable[[str], None]:

@@ -1,8 +1,9 @@
-"""The commands `db …`: set a database up, check it, test its server, and remove old undo data."""
+"""The commands `db …`: set up, check, copy and compact a database, and test its server."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,13 +12,14 @@ import typer
 
 from cli import render
 from cli.command import command
-from cli.common import EXIT_FAILED, usage_error
+from cli.common import EXIT_FAILED, require_database, usage_error
 from cli.doctor import findings_output
 from cli.inputs import write_file
 from cli.options import Common, argument, flag, option
 from cli.output import Output
 from datasources.base import RehearsalStep
 from datasources.errors import SourceError
+from graphrag.app.database_transfer import CopyRefused, Transfer, transfer_database
 from graphrag.app.databases import (
     check_database,
     database_user_script,
@@ -32,19 +34,47 @@ database = typer.Typer(help="Set a database up and check its health.", no_args_i
 
 @command(database, "init")
 async def init(
+    common: Common,
     settings: Settings,
     print_user_script: Annotated[
         bool,
-        flag("--print-user-script", "Only print a script for arangosh that creates a user."),
+        flag(
+            "--print-user-script",
+            "Only print a script that creates a user: for psql, or for arangosh.",
+        ),
     ] = False,
     dry_run: Annotated[bool, flag("--dry-run", "Only print what would be created.")] = False,
     user: Annotated[str, option("--user", "NAME", "The user of that script.")] = "nodius",
 ) -> Output | None:
-    """Create missing collections and indexes, and index the words of nodes. Can be repeated."""
+    """Create missing tables or collections and indexes, and index the words of nodes. Can be
+    repeated.
+    """
     if print_user_script:
         typer.echo(_user_script(settings, user), nl=False)
         return None
-    done = await prepare_database(settings.db, settings.workspace, dry_run=dry_run)
+    return await _prepared(common, settings, dry_run)
+
+
+@command(database, "upgrade")
+async def upgrade(
+    common: Common,
+    settings: Settings,
+    dry_run: Annotated[bool, flag("--dry-run", "Only print what would be changed.")] = False,
+) -> Output:
+    """Bring the schema of a database of an older program up to date. Can be repeated.
+
+    On a server it does the same as `db init`. A SQLite file has one schema only: an older one is
+    exported and imported, as the error says.
+    """
+    require_database(settings.db)
+    return await _prepared(common, settings, dry_run)
+
+
+async def _prepared(common: Common, settings: Settings, dry_run: bool) -> Output:
+    with render.progress("upgrading", quiet=common.as_json) as update:
+        done = await prepare_database(
+            settings.db, settings.workspace, dry_run=dry_run, progress=update
+        )
 
     def show() -> None:
         for line in done:
@@ -52,7 +82,7 @@ async def init(
         if not done:
             render.note("nothing to do: the database is set up")
         else:
-            render.note("nothing was created: --dry-run" if dry_run else "the database is set up")
+            render.note("nothing was changed: --dry-run" if dry_run else "the database is set up")
 
     return Output(document={"to_do" if dry_run else "done": done}, text=show)
 
@@ -60,10 +90,12 @@ async def init(
 def _user_script(settings: Settings, user: str) -> str:
     try:
         script = database_user_script(settings.db, user)
-    except SourceError as exc:
+    except (SourceError, ValueError) as exc:
         usage_error(str(exc))
     if script is None:
-        usage_error("only a database on a server has users; give --db arango+http://…")
+        usage_error(
+            "only a database on a server has users; give --db postgres://… or arango+http://…"
+        )
     return script
 
 
@@ -85,6 +117,49 @@ async def compact(
             render.note("nothing to do: no workspace keeps changes")
 
     return Output(document=done, text=show)
+
+
+@command(database, "copy", stopped="stopped; the same command continues")
+async def copy(
+    common: Common,
+    original: Annotated[str, argument("FROM", "The database to copy, an address as in --db.")],
+    target: Annotated[str, argument("TO", "An empty database, set up by `nodius db init`.")],
+) -> Output:
+    """Copy a whole database to another one of any kind, and compare both. Stop the servers first.
+
+    Run it again to continue an interrupted copy. Ends with 1 if the two differ afterwards.
+    """
+    if common.db:
+        usage_error("FROM and TO name the databases: leave out --db")
+    try:
+        with render.progress("copying", quiet=common.as_json) as update:
+            done = await transfer_database(original, target, update)
+    except CopyRefused as exc:
+        usage_error(str(exc))
+    return Output(
+        document=done.to_document(),
+        text=partial(_show_transfer, done),
+        exit_code=EXIT_FAILED if done.differences else 0,
+    )
+
+
+def _show_transfer(done: Transfer) -> None:
+    for workspace, held in done.inventory.items():
+        counts = held.counts()
+        counts["node types"] = counts.pop("nodeTypes")
+        render.line(
+            f"{workspace}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        )
+    for words in done.left_out:
+        render.note(f"not copied: {words}")
+    for words in done.notes:
+        render.note(words)
+    for line in done.differences:
+        render.fault(line)
+    if done.differences:
+        render.fault("the copy differs from the original: copy again into an empty database")
+    else:
+        render.note("both databases hold the same, and the audit logs are intact")
 
 
 @command(database, "check")

@@ -9,11 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, Unpack
+from typing import Any, Literal, Protocol, Self, Unpack, runtime_checkable
 
 from datasources.everywhere import FoundNode, WideHits
 from datasources.hits import NodeVector, Vector, VectorInfo
 from datasources.links import Direction, Link, LinkWalk, TypedLink
+from datasources.notices import SILENT, NoticeRouter, WorkspaceNotices
 from datasources.record_kinds import QueryOptions, Where
 from datasources.search import SearchHits, SearchRequest
 from datasources.types import (
@@ -218,12 +219,16 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordWrite:
-    """One compare-and-set that joins a mutation's transaction. `data` None deletes the record."""
+    """One compare-and-set that joins a mutation's transaction. `data` None deletes the record.
+
+    `is_quiet`: no notice is sent for this write.
+    """
 
     kind: str
     key: str
     data: Mapping[str, Any] | None
     expected_version: str | None
+    is_quiet: bool = False
 
     def stored(self, version: str | None) -> Record | None:
         """Returns the record after this write, None if it deletes it."""
@@ -263,6 +268,10 @@ class MutableGraphDataSource(GraphDataSource, Protocol):
         """
         ...
 
+    async def get_own_configs(self) -> list[NodeTypeConfig]:
+        """Returns the node types stored in this workspace, also those that another type hides."""
+        ...
+
     async def put_node_config(self, config: NodeTypeConfig) -> None: ...
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
@@ -274,7 +283,12 @@ class MutableGraphDataSource(GraphDataSource, Protocol):
 
 
 class RecordStore(ABC):
-    """Keeps the records of one workspace, with compare-and-set by version."""
+    """Keeps the records of one workspace, with compare-and-set by version.
+
+    A database that tells changes gives its `notices` to its stores.
+    """
+
+    notices: WorkspaceNotices = SILENT.of("")
 
     @abstractmethod
     async def get(self, kind: str, key: str) -> Record | None: ...
@@ -315,6 +329,13 @@ class RecordStore(ABC):
         Raises: UnknownIndexField for a field that the kind does not declare in RECORD_INDEXES.
         """
 
+    @abstractmethod
+    async def get_page(self, kind: str, *, after: str | None = None, limit: int) -> list[Record]:
+        """Returns the first records of a kind whose key is greater than `after`, by key.
+
+        Reads a kind of any size in pages: `after` is the key of the last record of the page before.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -339,12 +360,40 @@ class RehearsalStep:
     ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A metric of a database: values by the value of its label, or one under "" without a label.
+
+    `is_total`: it only grows.
+    """
+
+    name: str
+    meaning: str
+    values: Mapping[str, float]
+    label: str | None = None
+    is_total: bool = False
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A database that counts its work. An ability that a Database may have."""
+
+    def figures(self) -> Sequence[Figure]:
+        """Returns the figures of this process; none before the database is opened."""
+        ...
+
+
 class Database(Protocol):
     """An opened database: hands out sources and record stores by workspace."""
 
     @property
     def url(self) -> str:
         """Its address without secrets."""
+        ...
+
+    @property
+    def notices(self) -> NoticeRouter:
+        """Wakes those who wait for changes; `SILENT` where the database tells none."""
         ...
 
     def source(self, workspace: str) -> MutableGraphDataSource: ...

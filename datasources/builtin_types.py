@@ -88,3 +88,15 @@ def visible_types(
 def types_by_name(visible: Iterable[NodeTypeConfig]) -> dict[str, NodeTypeConfig]:
     """Returns the type of each name. Visible stored types replace built-in ones."""
     return {**BUILTIN_TYPES, **{config.type: config for config in visible}}
+
+
+def reworded_types(
+    before: Mapping[str, NodeTypeConfig], after: Mapping[str, NodeTypeConfig]
+) -> set[str]:
+    """Returns the names of the types whose own text, which nodes are found by, is another."""
+    names = before.keys() | after.keys()
+    return {name for name in names if _type_text(before.get(name)) != _type_text(after.get(name))}
+
+
+def _type_text(config: NodeTypeConfig | None) -> tuple[str, str, str | None] | None:
+    return (config.display_name, config.description, config.node.process) if config else None

@@ -13,10 +13,12 @@
     ├── DatabaseBusy         another process locks the database for too long
     ├── DatabaseDamaged      the file is not a readable database
     ├── DatabaseOutdated     the file is of an older schema
+    ├── UpgradeNeeded        the database on a server is of an older program
     ├── DatabaseVersion      the file was made by a newer or unknown version
     ├── SourceTimeout        the store did not answer in time
     ├── SourceUnavailable    the store cannot be reached
     │   ├── SourceBusy           the documents are locked by other writers
+    │   ├── SourceRefused        the server answers, and refuses: a sign-in, a right, a full disk
     │   └── DatabaseUnprepared   the server has no such database, or it was not set up
     └── InstructionError     an instruction cannot be applied to its document
         ├── InstructionMalformed   it lacks an operand, or has one of the wrong kind
@@ -36,6 +38,7 @@ from collections.abc import Sequence
 
 # Matches up to the last `@`: a password without percent-encoding may contain any character.
 _LOGIN = re.compile(r"^([a-z+]*:?/{0,2}).*@", re.DOTALL)
+_PASSWORD_OPTION = re.compile(r"([?&][a-z_]*password=)[^&]*", re.IGNORECASE | re.DOTALL)
 
 
 class SourceError(Exception):
@@ -112,8 +115,12 @@ class InvalidDatabaseUrl(SourceError):
     def __init__(self, *, url: str, reason: str) -> None:
         self.url = url
         self.reason = reason
-        shown = _LOGIN.sub(r"\1", url)  # an address may contain a password
-        forms = "sqlite:PATH, memory: or arango+http://USER:PASSWORD@HOST:8529/DATABASE"
+        # An address may contain a password.
+        shown = _PASSWORD_OPTION.sub(r"\1…", _LOGIN.sub(r"\1", url))
+        forms = (
+            "sqlite:PATH, memory:, postgres://USER:PASSWORD@HOST/DB"
+            " or arango+http://USER:PASSWORD@HOST:8529/DATABASE"
+        )
         super().__init__(f"database address {shown!r}: {reason}; use {forms}")
 
 
@@ -156,6 +163,14 @@ class DatabaseOutdated(SourceError):
         )
 
 
+class UpgradeNeeded(SourceError):
+    """A database on a server that an older program set up. It can be upgraded in place."""
+
+    def __init__(self, *, source: str) -> None:
+        self.source = source
+        super().__init__(f"{source} was set up by an older program; `nodius db upgrade` updates it")
+
+
 class SourceTimeout(SourceError):
     def __init__(self, *, source: str, seconds: float) -> None:
         self.source = source
@@ -172,6 +187,10 @@ class SourceUnavailable(SourceError):
 
 class SourceBusy(SourceUnavailable):
     """The source answers, but other writers lock the documents asked for."""
+
+
+class SourceRefused(SourceUnavailable):
+    """The source answers and refuses the request: trying again does not help."""
 
 
 class DatabaseUnprepared(SourceUnavailable):

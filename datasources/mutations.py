@@ -60,7 +60,8 @@ def graph_after(mutation: Mutation, graph: Graph) -> Graph:
     at = mutation.changed_at
     time = {} if at is None else {"last_updated_time": max(at, new.last_updated_time)}
     language = {"language": graph.language} if graph.language else {}
-    return new.replace(revision=graph.revision + 1, **time, **language)
+    revision = graph.revision + 1 if mutation.revision is None else mutation.revision
+    return new.replace(revision=revision, **time, **language)
 
 
 def check_mutation(mutation: Mutation, *, graph: Graph, existing: Existing) -> None:

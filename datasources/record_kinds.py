@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
+from typing import Final, TypedDict, Unpack
 
 from datasources.errors import UnknownIndexField
 
@@ -36,10 +36,13 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
         "lastUpdatedTime",
     ),
     "automation": ("graphKey", "userId", "enabled", "nextTime", "event"),
+    "automation_rules": (),
     "event_key": ("time",),
     "webhook": ("inWorkspace", "nextTime", "createdTime"),
+    "mail": ("nextTime",),
     "member": ("seenTime",),
     "policy": (),
+    "service_settings": (),
     "openai_chat": ("time",),
     "api_key": ("user", "created"),
     "agent": ("agentId", "desired", "updatedTime"),
@@ -52,8 +55,22 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "connection": (),
     "connection_link": ("connection", "graphKey"),
     "connection_push": ("connection", "createdTime"),
+    "imports": (),
+    "usage": (),
+    "embedding": (),
+    "database_copy": (),
+    "demo_contents": (),
     "call": ("agentId", "open", "status", "outcome", "startedTime", "nextTime"),
 }
+
+# The kinds whose changes a database tells, where it can: something waits for them.
+TOLD_KINDS: Final = frozenset(
+    (
+        *("approval", "lease", "thread", "session", "automation"),
+        *("delivery", "call", "connection", "api_key"),
+    )
+)
+GRAPH: Final = "graph"  # the kind of a notice that a graph changed
 
 Where = Mapping[str, str | int | bool]  # values of indexed fields
 

@@ -308,6 +308,10 @@ class Mutation:
     put_vectors: Sequence[NodeVector] = ()
     graph: Graph | None = None
     """Replaces the graph document (name, sheets, …); its revision is ignored."""
+    revision: int | None = None
+    """The revision of the graph afterwards, for copies that keep it; None: the next one. A revision
+    must not be used for two states while others read the graph.
+    """
     changed_at: int | None = None
     """Time of a person's change, stored in the graph document. Units: milliseconds since 1970."""
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.hits import Hit, Vector
+from datasources.hits import Hit, SearchField, Vector, VectorQuery
 from datasources.lexical import best_hits
+from datasources.types import is_storable
 
 Matrix = NDArray[np.float32]
 LEAST_SQUARE, GREATEST_SQUARE = 1e-20, 1e20
@@ -54,3 +56,39 @@ def nearest(
         return []
     scores = normalize(np.stack(list(rows.values()))) @ normalize(wanted)
     return best_hits(list(rows), scores, limit, candidates=np.flatnonzero(scores >= min_score))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorGroup:
+    """The vectors that one index holds: of one model, length and field."""
+
+    model: str
+    dim: int
+    field: SearchField
+
+    @staticmethod
+    def of(query: VectorQuery) -> VectorGroup:
+        return VectorGroup(model=query.model, dim=query.vector.size, field=query.field)
+
+
+def can_match(query: VectorQuery) -> bool:
+    """Returns True if a query can have hits: its vector is finite and one-dimensional."""
+    vector = query.vector
+    return (
+        vector.ndim == 1
+        and vector.size > 0
+        and bool(np.isfinite(vector).all())
+        and is_storable(query.model)
+        and query.limit > 0
+    )
+
+
+def vector_of(blob: bytes) -> Vector:
+    """Returns a stored vector, read-only."""
+    return np.frombuffer(blob, dtype=np.float32)
+
+
+def matrix_of(blobs: Sequence[bytes], dim: int) -> Vector:
+    """Returns stored vectors as float32[n, dim]."""
+    return np.frombuffer(b"".join(blobs), dtype=np.float32).reshape(len(blobs), dim)

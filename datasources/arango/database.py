@@ -21,6 +21,7 @@ from datasources.arango.statements import CONSTANTS, Statement
 from datasources.arango.type_words import NO_WORDS
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
 from datasources.errors import DatabaseUnprepared, SourceError, SourceUnavailable
+from datasources.notices import SILENT, NoticeRouter
 from datasources.types import is_storable
 
 
@@ -48,6 +49,10 @@ class ArangoDatabase:
         if self._state is None:
             raise SourceUnavailable(source=self.url, reason="the database is not open")
         return self._state
+
+    @property
+    def notices(self) -> NoticeRouter:
+        return SILENT
 
     def source(self, workspace: str) -> MutableGraphDataSource:
         return ArangoSource(self.state, workspace)

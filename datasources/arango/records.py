@@ -162,10 +162,10 @@ class ArangoRecords(RecordStore):
             indexed: dict[str, Any] = {"least_value": least, "most_value": most}
         else:
             statement = read.RECORDS_DOWN if asked.descending else read.RECORDS_UP
-            field, value = next(iter(asked.where.items()), ("workspace", self.workspace))
-            indexed = {"field": [field], "value": value}
-            if of_kind is not None:
-                indexed = {"field": ["rag", "kind"], "value": of_kind}
+            indexed = self._of_kind(asked.kind)
+            if of_kind is None and asked.where:
+                field, value = next(iter(asked.where.items()))
+                indexed = {"field": [field], "value": value}
         found = await self.connection.query(
             statement,
             kind=asked.kind,
@@ -177,6 +177,25 @@ class ArangoRecords(RecordStore):
             limit=min(asked.limit, _GREATEST),
         )
         return [from_document(asked.kind, document) for document in found]
+
+    async def get_page(self, kind: str, *, after: str | None = None, limit: int) -> list[Record]:
+        if limit <= 0 or not is_storable(kind) or not is_storable(after or ""):
+            return []
+        found = await self.connection.query(
+            read.RECORDS_PAGE,
+            kind=kind,
+            workspace=self.workspace,
+            **self._of_kind(kind),
+            after=after,
+            limit=min(limit, _GREATEST),
+        )
+        return [from_document(kind, document) for document in found]
+
+    def _of_kind(self, kind: str) -> dict[str, Any]:
+        """Returns the indexed field, and its value, that all records of a kind have."""
+        if kind in RECORD_COLLECTIONS:
+            return {"field": ["workspace"], "value": self.workspace}
+        return {"field": ["rag", "kind"], "value": kind}  # kinds share this collection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

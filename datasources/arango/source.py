@@ -351,6 +351,13 @@ class ArangoSource:
             if mutation.put_configs or mutation.delete_configs:
                 self.state.seen_types.outdate(self.workspace)
 
+    async def get_own_configs(self) -> list[NodeTypeConfig]:
+        rows = await self.state.connection.query(
+            read.CONFIGS, workspaces=[self.workspace], types=None
+        )
+        configs = [read_document(NodeTypeConfig, row) for row in rows]
+        return sorted(configs, key=lambda config: config.key)
+
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         check_owner(config, self.workspace, "node_configs")
         rows = [documents.config_row(self.workspace, config)]

@@ -272,6 +272,28 @@ RECORDS_DOWN = Statement(compose(_RECORDS, first=_EQUAL, direction="DESC"))
 RECORDS_WITHIN_UP = Statement(compose(_RECORDS, first=_WITHIN, direction="ASC"))
 RECORDS_WITHIN_DOWN = Statement(compose(_RECORDS, first=_WITHIN, direction="DESC"))
 
+RECORDS_PAGE = Statement("""
+LET own = (
+  FOR d IN @@records
+    FILTER d.workspace == @workspace AND d.@field == @value AND d.rag.key > @after
+    SORT d.rag.key
+    LIMIT @limit
+    RETURN d
+)
+LET others = (
+  FOR d IN @@records
+    FILTER d.workspace == @workspace AND d.@field == @value AND d.rag.key == null AND d._key > @after
+    SORT d._key
+    LIMIT @limit
+    RETURN d
+)
+FOR d IN APPEND(own, others)
+  SORT NOT_NULL(d.rag.key, d._key)
+  LIMIT @limit
+  RETURN d""")
+"""Records by key; `others` are threads that the reference wrote, whose key is that of the document.
+"""
+
 MARK_GET = Statement("""
 FOR m IN @@marks
   FILTER m._key == @mark

@@ -25,6 +25,7 @@ from datasources.mutations import (
     check_vectors,
     dropped_sheets,
 )
+from datasources.notices import SILENT, NoticeRouter
 from datasources.search import SearchHits, SearchRequest
 from datasources.text import tokenize
 from datasources.types import (
@@ -217,6 +218,10 @@ class MemorySource(HeldReads):
         check_mutation(mutation, graph=state.graph, existing=existing)
         return state.after(mutation), _configs_after(own, mutation)
 
+    async def get_own_configs(self) -> list[NodeTypeConfig]:
+        own = self.store.configs.get(self.workspace, {})
+        return [config for _, config in sorted(own.items())]
+
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         check_owner(config, self.workspace, "node_configs")
         stored = stored_copy(config, "node_configs", config.key)
@@ -270,6 +275,10 @@ class MemoryDatabase:
     @property
     def url(self) -> str:
         return "memory:"
+
+    @property
+    def notices(self) -> NoticeRouter:
+        return SILENT
 
     def source(self, workspace: str) -> MutableGraphDataSource:
         return MemorySource(self._store, workspace)

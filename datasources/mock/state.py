@@ -149,6 +149,11 @@ class MemoryRecords(RecordStore):
             records.reverse()
         return records[: asked.limit]
 
+    async def get_page(self, kind: str, *, after: str | None = None, limit: int) -> list[Record]:
+        keys = sorted(key for of_kind, key in self.stored if of_kind == kind)
+        later = [key for key in keys if after is None or key > after]
+        return [self.stored[kind, key] for key in later[: max(0, limit)]]
+
 
 def _stored(write: RecordWrite) -> Mapping[str, Any]:
     try:

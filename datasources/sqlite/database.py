@@ -9,6 +9,7 @@ from typing import Self, final
 
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
 from datasources.errors import SourceError, SourceUnavailable
+from datasources.notices import SILENT, NoticeRouter
 from datasources.sqlite import statements as sql
 from datasources.sqlite.engine import Engine, Limits
 from datasources.sqlite.records import SqliteRecords, is_comparable
@@ -37,6 +38,10 @@ class SqliteDatabase:
         if self._engine is None:
             raise SourceUnavailable(source=self.url, reason="the database is not open")
         return self._engine
+
+    @property
+    def notices(self) -> NoticeRouter:
+        return SILENT
 
     def source(self, workspace: str) -> MutableGraphDataSource:
         return SqliteSource(self._opened, workspace)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, final
+from typing import final
 
-from datasources.hits import Hit, SearchField, VectorQuery
-from datasources.links import Direction, Link, TypedLink
+from datasources.cache import Cache
+from datasources.held_elements import HeldGraphReads
+from datasources.moment_reads import GraphReads
 from datasources.sqlite import statements as sql
-from datasources.sqlite.cache import Cache
-from datasources.sqlite.held_graph import HeldGraphReads
+from datasources.sqlite.held_graph import HeldFileGraph
 from datasources.sqlite.index_manager import IndexFiles, IndexManager
 from datasources.sqlite.pool import Pool
 from datasources.sqlite.rows import GraphRow, graph_row_by_id
 from datasources.sqlite.schema import connect, translate
 from datasources.sqlite.stored_graph import StoredGraph
 from datasources.sqlite.text_index import TEXT_INDEX
-from datasources.types import Edge, Node, Subgraph
 
 
 @final
@@ -37,38 +35,6 @@ class Limits:
 
     held: int = 25_000
     memory: int = 512 << 20
-
-
-class GraphReads(Protocol):
-    """Reads of one graph at one moment. See GraphDataSource for what each method returns."""
-
-    def nodes(self, sheet: str | None, after: str | None, limit: int | None) -> list[Node]: ...
-
-    def edges(self, sheet: str | None, after: str | None, limit: int | None) -> list[Edge]: ...
-
-    def nodes_by_key(self, keys: Sequence[str]) -> list[Node]: ...
-
-    def edges_by_key(self, keys: Sequence[str]) -> list[Edge]: ...
-
-    def edges_of(self, keys: Sequence[str]) -> list[Edge]: ...
-
-    def links(
-        self, keys: Sequence[str], limit: int | None, max_degree: int | None
-    ) -> list[Link]: ...
-
-    def typed_links(self, keys: Sequence[str], max_degree: int, most: int) -> Iterable[TypedLink]:
-        """Yields edges with their labels; see `datasources.held_reads.EdgesOf`."""
-        ...
-
-    def neighborhood(
-        self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int
-    ) -> Subgraph: ...
-
-    def search_text(self, terms: Sequence[str], limit: int, search_field: SearchField) -> list[Hit]:
-        """Searches for the words of `datasources.text.tokenize`."""
-        ...
-
-    def search_vectors(self, query: VectorQuery) -> list[Hit]: ...
 
 
 @final
@@ -94,7 +60,7 @@ class Engine:
     def graph(self, connection: sqlite3.Connection, row: GraphRow) -> GraphReads:
         """Returns the reads of a graph at the moment of the connection's transaction."""
         if self.is_held(row):
-            return HeldGraphReads(connection, row, self.cache)
+            return HeldGraphReads(HeldFileGraph(connection, row, self.cache))
         return StoredGraph(connection, row, self.indexes)
 
     def close(self) -> None:

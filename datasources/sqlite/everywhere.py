@@ -15,18 +15,18 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from datasources.cache import Cache
 from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits
 from datasources.hits import Vector, VectorQuery
 from datasources.lexical import score_texts
+from datasources.ranking import best_rows, with_rarest
 from datasources.search import SearchRequest
 from datasources.sqlite import statements as sql
-from datasources.sqlite.cache import Cache
-from datasources.sqlite.rows import SHIFT, array, best_rows, matrix_of, with_rarest
-from datasources.sqlite.vector_index import can_match
+from datasources.sqlite.rows import SHIFT, array
 from datasources.sqlite.words import content_tokens, name_tokens
 from datasources.text import tokenize
 from datasources.types import Node, parse_document
-from datasources.vectors import normalize
+from datasources.vectors import can_match, matrix_of, normalize
 
 # Limits of one question to all small graphs:
 MAX_TERMS = 64  # distinct words

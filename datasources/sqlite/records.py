@@ -53,9 +53,23 @@ class SqliteRecords(RecordStore):
             self.pool.check_open()
             return []
         statement, values = query_statement(self.workspace, asked)
+        return await self._records(asked.kind, statement, values)
+
+    async def get_page(self, kind: str, *, after: str | None = None, limit: int) -> list[Record]:
+        start = after or ""
+        if not (is_comparable(kind) and is_comparable(start)):
+            self.pool.check_open()
+            return []
+        statement = sql.RECORD_FIRST_PAGE if after is None else sql.RECORD_PAGE
+        names: dict[str, Any] = {"workspace": self.workspace, "kind": kind}
+        return await self._records(
+            kind, statement, {**names, "after": start, "limit": max(0, limit)}
+        )
+
+    async def _records(self, kind: str, statement: str, values: dict[str, Any]) -> list[Record]:
         return await self.pool.read(
             lambda c: [
-                Record(kind=asked.kind, key=key, data=orjson.loads(data), version=str(version))
+                Record(kind=kind, key=key, data=orjson.loads(data), version=str(version))
                 for key, version, data in c.execute(statement, values)
             ]
         )

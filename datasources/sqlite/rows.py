@@ -1,9 +1,9 @@
-"""Conversions between rows and the shapes of `datasources`, and the best of many scores."""
+"""Conversions between rows and the shapes of `datasources`."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,14 +13,12 @@ import orjson
 from numpy.typing import NDArray
 
 from datasources.errors import GraphNotFound
-from datasources.hits import Hit, Vector
-from datasources.lexical import idf
+from datasources.hits import Hit
+from datasources.ranking import LOWEST, best_rows, ordered
 from datasources.sqlite import statements as sql
 from datasources.types import Graph, is_storable, parse_document
 
 SHIFT = 32  # bits of a row id that number the rows of one graph
-MAX_TIES = 1_000  # nodes of equal score kept beyond a limit, to order them by key
-LOWEST = float(np.finfo(np.float32).min)
 
 Rids = NDArray[np.int64]
 
@@ -94,35 +92,6 @@ def keys_of(connection: sqlite3.Connection, rids: Iterable[int]) -> dict[int, st
     return dict(connection.execute(sql.NODE_KEYS, {"rids": array(rids)}).fetchall())
 
 
-def vector_of(blob: bytes) -> Vector:
-    """Returns a stored vector, read-only."""
-    return np.frombuffer(blob, dtype=np.float32)
-
-
-def matrix_of(blobs: Sequence[bytes], dim: int) -> Vector:
-    """Returns stored vectors as float32[n, dim]."""
-    return np.frombuffer(b"".join(blobs), dtype=np.float32).reshape(len(blobs), dim)
-
-
-def best_rows(
-    scores: NDArray[np.floating[Any]], count: int, lowest: float = LOWEST
-) -> NDArray[np.int64]:
-    """Returns the rows of the greatest scores, ascending, with up to MAX_TIES that tie with the
-    last.
-
-    Rows of less than `lowest` or of minus infinity are left out.
-    """
-    rows = np.flatnonzero(scores >= max(lowest, LOWEST))
-    if len(rows) <= count:
-        return rows
-    candidates = scores[rows]
-    place = len(rows) - count
-    least = np.partition(candidates, place)[place]
-    better = rows[candidates > least]
-    ties = rows[candidates == least][: count + MAX_TIES - len(better)]
-    return np.sort(np.concatenate([better, ties]))
-
-
 def best_hits(
     connection: sqlite3.Connection,
     rids: Rids,
@@ -141,20 +110,3 @@ def best_hits(
     keys = keys_of(connection, best)
     hits = [Hit(keys[rid], score) for rid, score in zip(best, values, strict=True) if rid in keys]
     return ordered(hits, limit)
-
-
-def ordered(hits: Iterable[Hit], limit: int) -> list[Hit]:
-    """Returns the first hits, best first, ties by key."""
-    return sorted(hits, key=lambda hit: (-hit.score, hit.key))[:limit]
-
-
-def with_rarest(rids_by_word: Mapping[str, Sequence[int]], nodes: int, limit: int) -> list[int]:
-    """Returns up to about `limit` nodes: those whose words weigh most by BM25's idf.
-
-    `nodes` is the number of nodes of which the words were looked for.
-    """
-    rids, place = np.unique(np.concatenate(list(rids_by_word.values())), return_inverse=True)
-    sizes = np.array([len(of_word) for of_word in rids_by_word.values()])
-    weights = np.bincount(place, np.repeat(idf(nodes, sizes), sizes)).astype(np.float64, copy=False)
-    chosen: list[int] = rids[best_rows(weights, limit)].tolist()
-    return chosen

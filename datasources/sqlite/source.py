@@ -16,28 +16,25 @@ from typing import Any, TypeVar
 from datasources.base import Abilities, RecordWrite
 from datasources.errors import GraphNotFound
 from datasources.everywhere import FoundNode, WideHits, joined, of_graph, with_nodes
-from datasources.held_reads import walk_typed
-from datasources.hits import FIELDS, NodeVector, VectorInfo
-from datasources.links import Direction, Link, LinkWalk, TypedLink
-from datasources.search import SearchHits, SearchRequest, keys_to_name, names_by_key
+from datasources.hits import NodeVector, VectorInfo
+from datasources.links import Direction
+from datasources.moment_reads import GraphReads, ReadsOfOneMoment, search_graph
+from datasources.search import SearchHits, SearchRequest
 from datasources.sqlite import statements as sql
 from datasources.sqlite import writes
-from datasources.sqlite.engine import Engine, GraphReads
+from datasources.sqlite.engine import Engine
 from datasources.sqlite.everywhere import WorkspaceView
 from datasources.sqlite.index_manager import IndexKind
 from datasources.sqlite.rows import GraphRow, graph_row
 from datasources.sqlite.stored_graph import read_stats, read_vector_info, read_vectors
 from datasources.sqlite.text_index import TEXT_INDEX
-from datasources.sqlite.vector_index import can_match, vector_groups, vector_index_kind
+from datasources.sqlite.vector_index import vector_groups, vector_index_kind
 from datasources.sqlite.visible_types import held_configs
-from datasources.text import tokenize
 from datasources.types import (
-    Edge,
     Graph,
     GraphStats,
     GraphVersions,
     Mutation,
-    Node,
     NodeTypeConfig,
     Subgraph,
     parse_document,
@@ -47,7 +44,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteSource:
+class SqliteSource(ReadsOfOneMoment):
     """Implements MutableGraphDataSource. Documents are shared between reads: do not change them."""
 
     engine: Engine
@@ -57,8 +54,7 @@ class SqliteSource:
     def abilities(self) -> Abilities:
         return Abilities(index_builder=self)
 
-    async def _read(self, graph_key: str, work: Callable[[GraphReads], T]) -> T:
-        """Runs `work` on one moment of a graph, in a reader's thread. Raises: GraphNotFound."""
+    async def read_graph(self, graph_key: str, work: Callable[[GraphReads], T]) -> T:
         return await self._read_rows(graph_key, lambda c, row: work(self.engine.graph(c, row)))
 
     async def _read_rows(
@@ -91,48 +87,6 @@ class SqliteSource:
 
     async def get_stats(self, graph_key: str) -> GraphStats:
         return await self._read_rows(graph_key, read_stats)
-
-    async def get_nodes(
-        self,
-        graph_key: str,
-        *,
-        sheet: str | None = None,
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> list[Node]:
-        return await self._read(graph_key, lambda graph: graph.nodes(sheet, after, limit))
-
-    async def get_edges(
-        self,
-        graph_key: str,
-        *,
-        sheet: str | None = None,
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> list[Edge]:
-        return await self._read(graph_key, lambda graph: graph.edges(sheet, after, limit))
-
-    async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        return await self._read(graph_key, lambda graph: graph.nodes_by_key(keys))
-
-    async def get_edges_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        return await self._read(graph_key, lambda graph: graph.edges_by_key(keys))
-
-    async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        return await self._read(graph_key, lambda graph: graph.edges_of(keys))
-
-    async def get_links(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        limit: int | None = None,
-        max_degree: int | None = None,
-    ) -> list[Link]:
-        return await self._read(graph_key, lambda graph: graph.links(keys, limit, max_degree))
-
-    async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
-        return await self._read(graph_key, lambda graph: walk_typed(graph.typed_links, wanted))
 
     async def get_neighborhood(
         self,
@@ -228,6 +182,12 @@ class SqliteSource:
             lambda c: writes.apply(c, self.workspace, mutation, expected_revision, records)
         )
 
+    async def get_own_configs(self) -> list[NodeTypeConfig]:
+        rows = await self.engine.pool.read(
+            lambda c: c.execute(sql.OWN_CONFIGS, {"workspace": self.workspace}).fetchall()
+        )
+        return [parse_document(NodeTypeConfig, body, "node_configs") for (body,) in rows]
+
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         await self.engine.pool.write(lambda c: writes.put_config(c, self.workspace, config))
 
@@ -251,30 +211,3 @@ class SqliteSource:
         row, kinds = await self._read_rows(graph_key, kinds_of)
         for kind in kinds:
             await asyncio.shield(asyncio.wrap_future(self.engine.indexes.schedule(row, kind)))
-
-
-def search_graph(graph: GraphReads, nodes: int, request: SearchRequest) -> SearchHits:
-    """Answers a request from one moment of a graph with this number of `nodes`."""
-    terms = tokenize(request.query)
-    text, name = (
-        graph.search_text(terms, request.limit, part) if request.searches_words(part) else []
-        for part in FIELDS
-    )
-    queries = (request.vector_query(part) for part in FIELDS)
-    vector, name_vector = (
-        graph.search_vectors(query) if query is not None and can_match(query) else []
-        for query in queries
-    )
-    named = keys_to_name(text, name) if request.with_names else []
-    names = names_by_key(graph.nodes_by_key(named) if named else ())
-    hits = SearchHits(
-        text=text,
-        name=name,
-        vector=vector,
-        name_vector=name_vector,
-        names=names,
-        nodes=nodes,
-    )
-    if request.first <= 0 or not hits.is_empty:
-        return hits
-    return hits.or_first(node.key for node in graph.nodes(None, None, request.first))

@@ -103,6 +103,7 @@ UNION SELECT n.key, n.rid FROM json_each(:rids) j CROSS JOIN edges e ON e.target
 CROSS JOIN nodes n ON n.rid = e.source ORDER BY 1 LIMIT :limit"""
 
 CONFIGS = "SELECT workspace, body FROM configs WHERE workspace IN (:workspace, :root)"
+OWN_CONFIGS = "SELECT body FROM configs WHERE workspace = :workspace ORDER BY key"
 CONFIG_KEYS = "SELECT key FROM configs WHERE workspace = :workspace"
 CONFIG_PUT = """
 INSERT INTO configs (workspace, key, type, body) VALUES (:workspace, :key, :type, :body)
@@ -213,6 +214,11 @@ RECORD_GET = (
 RECORD_VERSION = (
     "SELECT version FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
 )
+_RECORD_PAGE = """
+SELECT key, version, data FROM records WHERE workspace = :workspace AND kind = :kind AND key {} :after
+ORDER BY key LIMIT :limit"""
+RECORD_PAGE = _RECORD_PAGE.format(">")
+RECORD_FIRST_PAGE = _RECORD_PAGE.format(">=")  # `after` is the empty text
 # Jumps from one workspace to the next without reading the records in between.
 RECORD_WORKSPACES = """
 WITH RECURSIVE w (name) AS (

@@ -13,10 +13,11 @@ from datasources.hits import Hit, NodeVector, SearchField, VectorInfo, VectorQue
 from datasources.links import Direction, Link, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import IndexManager
-from datasources.sqlite.rows import GraphRow, array, vector_of
+from datasources.sqlite.rows import GraphRow, array
 from datasources.sqlite.text_index import TEXT_INDEX, search_indexed
-from datasources.sqlite.vector_index import VectorGroup, search_exactly, vector_index_kind
+from datasources.sqlite.vector_index import search_exactly, vector_index_kind
 from datasources.types import Edge, GraphStats, Node, Subgraph, is_storable, parse_document
+from datasources.vectors import VectorGroup, vector_of
 
 _NEXT = {"out": sql.NEXT_OUT, "in": sql.NEXT_IN, "any": sql.NEXT_ANY}
 _NO_LIMIT = 2**63 - 1  # the greatest LIMIT of SQLite

@@ -21,10 +21,11 @@ import numpy as np
 
 from datasources.hits import Hit, SearchField
 from datasources.lexical import score_texts
+from datasources.ranking import ordered, with_rarest
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import TEXT_LOG
 from datasources.sqlite.index_manager import IndexKind
-from datasources.sqlite.rows import GraphRow, array, best_hits, ordered, with_rarest
+from datasources.sqlite.rows import GraphRow, array, best_hits
 from datasources.sqlite.words import NAME_COLUMNS
 
 if TYPE_CHECKING:  # imported on use, because it adds 30 ms to the start

@@ -23,13 +23,13 @@ import numkong
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.hits import FIELDS, Hit, SearchField, Vector, VectorQuery
+from datasources.hits import FIELDS, Hit, Vector, VectorQuery
+from datasources.ranking import best_rows, ordered
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import VECTOR_LOG
 from datasources.sqlite.index_manager import IndexKind
-from datasources.sqlite.rows import GraphRow, Rids, array, best_hits, best_rows, matrix_of, ordered
-from datasources.types import is_storable
-from datasources.vectors import normalize
+from datasources.sqlite.rows import GraphRow, Rids, array, best_hits
+from datasources.vectors import VectorGroup, matrix_of, normalize
 
 BLOCK_ROWS = 4_000  # vectors read at one time
 GREATEST = 127  # greatest 8-bit code
@@ -37,32 +37,6 @@ GREATEST = 127  # greatest 8-bit code
 # Nodes that are compared exactly after the comparison in 8 bits: for each hit, and in addition.
 OVERSAMPLING = 2
 SPARE = 32
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VectorGroup:
-    """The vectors that one index holds: of one model, length and field."""
-
-    model: str
-    dim: int
-    field: SearchField
-
-    @staticmethod
-    def of(query: VectorQuery) -> VectorGroup:
-        return VectorGroup(model=query.model, dim=query.vector.size, field=query.field)
-
-
-def can_match(query: VectorQuery) -> bool:
-    """Returns True if a query can have hits: its vector is finite and one-dimensional."""
-    vector = query.vector
-    return (
-        vector.ndim == 1
-        and vector.size > 0
-        and bool(np.isfinite(vector).all())
-        and is_storable(query.model)
-        and query.limit > 0
-    )
 
 
 @final

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
-from typing import final
 
-from datasources.builtin_types import visible_types
+from datasources.cache import Cache
 from datasources.sqlite import statements as sql
-from datasources.sqlite.cache import Cache
-from datasources.types import ROOT_WORKSPACE, NodeTypeConfig, parse_document
-
-_TYPE_BYTES = 4_000  # estimated bytes of a parsed type in memory
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Types:
-    configs: list[NodeTypeConfig]
-
-    @property
-    def nbytes(self) -> int:
-        return _TYPE_BYTES * len(self.configs)
+from datasources.stored_types import HeldTypes, parsed_configs
+from datasources.types import ROOT_WORKSPACE, NodeTypeConfig
 
 
 def read_configs(connection: sqlite3.Connection, workspace: str) -> list[NodeTypeConfig]:
     """Returns the stored types that a workspace sees."""
-    own: list[NodeTypeConfig] = []
-    root: list[NodeTypeConfig] = []
-    rows = connection.execute(sql.CONFIGS, {"workspace": workspace, "root": ROOT_WORKSPACE})
-    for owner, body in rows:
-        config = parse_document(NodeTypeConfig, body, "node_configs")
-        (own if owner == workspace else root).append(config)
-    return visible_types(own, root)
+    values = {"workspace": workspace, "root": ROOT_WORKSPACE}
+    return parsed_configs(connection.execute(sql.CONFIGS, values), workspace)
 
 
 def held_configs(
@@ -44,6 +25,6 @@ def held_configs(
     """
     (changes,) = connection.execute(sql.GRAPH_CHANGES).fetchone()
     types = cache.get(
-        ("types", workspace), changes, lambda _: _Types(read_configs(connection, workspace))
+        ("types", workspace), changes, lambda _: HeldTypes(read_configs(connection, workspace))
     )
     return types.configs

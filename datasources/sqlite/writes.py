@@ -10,7 +10,7 @@ from typing import Any, final
 
 from datasources import mutations
 from datasources.base import RecordWrite
-from datasources.builtin_types import types_by_name
+from datasources.builtin_types import reworded_types, types_by_name
 from datasources.errors import GraphExists, RevisionConflict
 from datasources.hits import NodeVector
 from datasources.links import Link
@@ -100,10 +100,10 @@ def apply(
         )
     applying = _Apply(connection, workspace, mutation, row)
     applying.check()
-    applying.write()
+    revision = applying.write()
     for record in records:
         write_record(connection, workspace, record)
-    return row.revision + 1
+    return revision
 
 
 @final
@@ -152,7 +152,8 @@ class _Apply:
         for sheet in sheets:
             yield from self.connection.execute(statement, {"graph": self.row.id, "sheet": sheet})
 
-    def write(self) -> None:
+    def write(self) -> int:
+        """Writes the mutation and returns the new revision."""
         m = self.mutation
         (self.next_number,) = self.connection.execute(
             sql.GRAPH_NEXT_NUMBER, {"graph": self.row.id}
@@ -194,6 +195,7 @@ class _Apply:
             reindex_types(
                 self.connection, self.row.id, types, _types(self.connection, self.workspace)
             )
+        return new.revision
 
     def _write_configs(self) -> None:
         m = self.mutation
@@ -333,20 +335,10 @@ def _reindex_all(
 ) -> None:
     """Stores the words of nodes whose type has other words now, in every graph that sees it."""
     after = _visible_everywhere(connection, workspace)
-    changed = {owner: _reworded(before[owner], after[owner]) for owner in before}
+    changed = {owner: reworded_types(before[owner], after[owner]) for owner in before}
     for graph, owner in _graphs_that_see(connection, workspace):
         if changed[owner]:
             reindex_types(connection, graph, changed[owner], after[owner])
-
-
-def _reworded(before: Configs, after: Configs) -> set[str]:
-    """Returns the types whose own text changed."""
-    names = before.keys() | after.keys()
-    return {name for name in names if _type_text(before.get(name)) != _type_text(after.get(name))}
-
-
-def _type_text(config: NodeTypeConfig | None) -> tuple[str, str, str | None] | None:
-    return (config.display_name, config.description, config.node.process) if config else None
 
 
 def _put_vectors(

@@ -85,6 +85,23 @@ def test_a_file_is_made_and_looked_at_too(folder: Path) -> None:
     invoke("db", "init", "--print-user-script", "--db", url, exits=2)
 
 
+def test_an_upgrade_makes_no_file_and_leaves_one_of_this_version_as_it_is(folder: Path) -> None:
+    url = f"sqlite:{folder / 'a.db'}"
+    assert "there is no database" in invoke("db", "upgrade", "--db", url, exits=3).output
+    assert not (folder / "a.db").exists()
+    invoke("db", "init", "--db", url)
+    for more in ((), ("--dry-run",)):
+        assert "nothing to do" in invoke("db", "upgrade", *more, "--db", url).output
+
+
+@pytest.mark.slow
+def test_an_upgrade_on_a_server_does_what_a_set_up_does(address: str) -> None:
+    rehearsed = invoke("db", "upgrade", "--dry-run", "--db", address).output
+    assert "would make the collection nodius_nodes" in rehearsed
+    assert "made the collection nodius_nodes" in invoke("db", "upgrade", "--db", address).output
+    assert "nothing to do" in invoke("db", "init", "--db", address).output
+
+
 def test_compacting_removes_what_undoes_changes_and_says_how_much(folder: Path) -> None:
     assert printed(invoke("db", "compact", "--json", "--db", "sqlite:new.db")) == {}
     invoke("demo", "--no-serve", exits=0)

@@ -12,6 +12,7 @@ import httpx2
 from graphrag.leases import now_ms
 from tests.graphrag.llm.wire import call_delta, delta, openai_text, sse, streamed
 from tests.support.agent_chats import agent_document
+from tests.support.chosen_database import address_in
 from tests.support.commands import run_command
 from tests.support.scripted_http import ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -42,7 +43,7 @@ def model() -> ScriptedProvider:
 
 
 async def over_rest(path: Path, reason: str) -> None:
-    async with service(model(), db=f"sqlite:{path}", **ALLOWED) as running, running.as_() as person:
+    async with service(model(), db=address_in(path), **ALLOWED) as running, running.as_() as person:
         more: dict[str, Any] = {"agentId": "desk"}
         for line in LINES[reason]:
             body = {"graphKey": "", "message": line, **more}
@@ -54,7 +55,7 @@ async def over_rest(path: Path, reason: str) -> None:
 async def over_websocket(path: Path, reason: str) -> None:
     """As the page does it: it talks over the WebSocket, and ends over REST."""
     async with (
-        served(model(), db=f"sqlite:{path}", **ALLOWED) as site,
+        served(model(), db=address_in(path), **ALLOWED) as site,
         service_client(site) as person,
     ):
         running = Running(port=site.port, state=site.state, app=site.app)
@@ -78,7 +79,7 @@ def service_client(site: Served) -> httpx2.AsyncClient:
 
 
 def at_a_terminal(path: Path, reason: str) -> None:
-    os.environ |= {"NODIUS_DB": f"sqlite:{path}", "NODIUS_AGENT_HTTP_ALLOW": "127.0.0.1"}
+    os.environ |= {"NODIUS_DB": address_in(path), "NODIUS_AGENT_HTTP_ALLOW": "127.0.0.1"}
     with ScriptedServer() as served_model:
         os.environ |= {"NODIUS_PROVIDER": "compatible", "NODIUS_MODEL": "some-model"}
         os.environ["NODIUS_LLM_BASE_URL"] = f"{served_model.url}/v1"
@@ -90,7 +91,7 @@ def at_a_terminal(path: Path, reason: str) -> None:
 
 async def wait_long(path: Path) -> None:
     """Let a server end what nobody wrote in for an hour."""
-    async with service(db=f"sqlite:{path}", **ALLOWED) as running:
+    async with service(db=address_in(path), **ALLOWED) as running:
         services = await running.state.services("default")
         await services.life.endings.end_idle(now_ms() + HOUR_MS)
         await services.life.deliveries.send_due()

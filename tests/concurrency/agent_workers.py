@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from datasources.sqlite import SqliteDatabase
+from datasources.base import Database
 from tests.support.agent_life import Api, Sent, Server, server_on
+from tests.support.chosen_database import database_in
 from tests.support.clock import Clock
 from tools.http.fetch import HttpAnswer
 
@@ -29,7 +30,7 @@ class FiledApi(Api):
         return await super().take(sent)
 
 
-def server_at(database: SqliteDatabase, path: Path, *, hours: int = 0) -> Server:
+def server_at(database: Database, path: Path, *, hours: int = 0) -> Server:
     clock = Clock()
     clock.now += hours * 3_600_000
     return server_on(database, FiledApi(path.with_suffix(".api")), clock=clock)
@@ -37,7 +38,7 @@ def server_at(database: SqliteDatabase, path: Path, *, hours: int = 0) -> Server
 
 async def live_through(path: Path) -> None:
     """Live a conversation from its first message to what is owed for its end."""
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         server = server_at(database, path)
         stored = await server.begin()
         await server.quiet()

@@ -6,9 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from datasources.sqlite import SqliteDatabase
+from datasources.base import Database
 from graphrag.bridge.phone_messages import StreamStart
 from tests.support.agent_life import Api, Sent, compiled, document
+from tests.support.chosen_database import database_in
 from tests.support.clock import Clock
 from tests.support.held_calls import FakeModel, FakePhone, VoiceExecutor
 from tests.support.phone_calls import SID, PhoneServer, phone_server_on
@@ -56,7 +57,7 @@ def shop_document() -> dict[str, Any]:
 
 
 def call_server_at(
-    database: SqliteDatabase, path: Path, *, hours: int = 0
+    database: Database, path: Path, *, hours: int = 0
 ) -> tuple[PhoneServer, list[NotingModel]]:
     """Return a server that holds calls as it does, with a phone and a model of fakes."""
     clock = Clock()
@@ -77,7 +78,7 @@ def call_server_at(
 
 async def hold_a_call(path: Path) -> None:
     """Hold a call from its webhook to what is owed for its end: an order is placed in it."""
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         server, models = call_server_at(database, path)
         _, token = await server.ring()
         call = await server.calls.take(token, SID)

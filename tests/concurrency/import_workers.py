@@ -9,10 +9,10 @@ from pathlib import Path
 
 import orjson
 
-from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.importers.exchange import import_bytes
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
+from tests.support.chosen_database import database_in
 
 WORKSPACE = "team"
 
@@ -29,7 +29,7 @@ def document(version: int) -> bytes:
 
 
 async def import_version(path: Path, version: int | str) -> None:
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         approvals = Approvals(
             database.source(WORKSPACE), database.records(WORKSPACE), policy=Policy.of("asker")
         )

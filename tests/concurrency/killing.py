@@ -5,9 +5,9 @@ must be right.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import pkgutil
-import shutil
 import signal
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -17,6 +17,8 @@ from typing import Any
 
 from datasources.sqlite import pool
 from tests.datasources.sqlite.helpers import line_of, start
+from tests.support.chosen_database import CHOSEN, copy_database
+from tests.support.postgres_writes import count_postgres_writes
 
 KilledAt = Callable[[int], Awaitable[bool]]
 """Does the work on a copy of `start.db`, `NUMBER.db`; says whether it was killed before its end."""
@@ -25,14 +27,24 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "COMMIT")
 
 def die_at(write: int) -> None:
     """End this process before its write of that number begins. Each SQL statement is one."""
-    counted = [0]
+    counted = itertools.count(1)
+
+    def count() -> None:
+        if next(counted) == write:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if CHOSEN:
+        count_postgres_writes(count)
+    else:
+        _count_sqlite_writes(count)
+
+
+def _count_sqlite_writes(count: Callable[[], None]) -> None:
     connect = pool.connect
 
     def watched(statement: str) -> None:
         if statement.lstrip().upper().startswith(_WRITES):
-            counted[0] += 1
-            if counted[0] == write:
-                os.kill(os.getpid(), signal.SIGKILL)
+            count()
 
     def watching(*args: Any, **more: Any) -> sqlite3.Connection:
         connection = connect(*args, **more)
@@ -50,9 +62,7 @@ def die_for_each_line(folder: str, name: str, *arguments: str) -> None:
     work: Callable[..., Coroutine[Any, Any, None]] = pkgutil.resolve_name(name)
     while line := input():
         path = Path(folder) / f"{line}.db"
-        for left in path.parent.glob(f"{path.name}-*"):  # the log of a child that was killed before
-            left.unlink()
-        shutil.copy(Path(folder) / "start.db", path)
+        copy_database(Path(folder) / "start.db", path)
         child = os.fork()
         if not child:
             die_at(int(line))

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import Database
-from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approve
 from graphrag.leases import now_ms
 from graphrag.llm.base import Chunk, Finished, Message, ToolCall, ToolMessage, UsageReport
@@ -20,6 +19,7 @@ from graphrag.sessions.machine import SessionLimits
 from tests.concurrency.turn_workers import MOVE, READ
 from tests.support.agents import REVIEWER
 from tests.support.automations import Night, night_on
+from tests.support.chosen_database import database_in
 from tests.support.clock import Clock
 from tests.support.scripted_provider import FixedModel, calls_chunks
 
@@ -71,7 +71,7 @@ def night(database: Database, path: Path) -> Night:
 
 async def live_through(path: Path) -> None:
     """Begin what is due, approve what is proposed, and go on until the run is over."""
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         here = night(database, path)
         for _ in range(ROUNDS):
             await here.scheduler.run_due()
@@ -112,7 +112,7 @@ def store_at(address: str) -> Database:
     """Return the database at a file's path or at an address of ArangoDB, not yet opened."""
     if address.startswith("arango"):
         return ArangoDatabase(parse_address(address))
-    return SqliteDatabase(Path(address))
+    return database_in(address)
 
 
 def serve(address: str, clock_file: str) -> None:

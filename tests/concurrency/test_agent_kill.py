@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from datasources.sqlite import SqliteDatabase
 from graphrag.agent.thread_store import Threads
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.deliveries import LifeParts
@@ -22,6 +21,7 @@ from tests.concurrency.agent_workers import live_through, server_at
 from tests.concurrency.call_workers import ORDERED, call_server_at, hold_a_call
 from tests.concurrency.killing import killing, last_write
 from tests.support.agents import REVIEWER
+from tests.support.chosen_database import address_in, database_in
 from tests.support.loopback_api import LoopbackApi, loopback_api
 from tests.support.service import service
 
@@ -30,7 +30,7 @@ async def _end_elsewhere(path: Path) -> list[str]:
     """Do what is due for an hour and another; return why and how conversations ended, and
     what is left.
     """
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         for hours in (1, 2):
             server = server_at(database, path, hours=hours)
             await server.tick()
@@ -45,7 +45,7 @@ async def _end_elsewhere(path: Path) -> list[str]:
 async def test_a_conversation_killed_at_any_write_ends_once_and_its_api_knows(
     tmp_path: Path,
 ) -> None:
-    async with SqliteDatabase(tmp_path / "start.db"):
+    async with database_in(tmp_path / "start.db"):
         pass
     kills, killed = 0, True
     async with killing(live_through, tmp_path) as killed_at:
@@ -80,7 +80,7 @@ at by some.
 
 async def _prepared(folder: Path, api: LoopbackApi) -> None:
     async with (
-        service(db=f"sqlite:{folder / 'start.db'}", **ALLOWED) as running,
+        service(db=address_in(folder / "start.db"), **ALLOWED) as running,
         running.as_("root", "admin") as root,
     ):
         stored = await root.put("/api/agents/desk", json={"document": document_of(api.url)})
@@ -92,14 +92,14 @@ async def _ends_elsewhere(path: Path) -> list[tuple[str, str | None]]:
     """Do what is due hours later; return key and reason of each conversation, which
     has an end now.
     """
-    async with service(db=f"sqlite:{path}", **ALLOWED) as running:
+    async with service(db=address_in(path), **ALLOWED) as running:
         services = await running.state.services("default")
         hours = [1]
 
         def clock() -> int:
             return now_ms() + hours[0] * HOUR_MS
 
-        async with SqliteDatabase(path) as database:
+        async with database_in(path) as database:
             records = database.records("default")
             threads = Threads(records, clock=clock)
             leases = TurnLeases(records, clock=clock)
@@ -176,7 +176,7 @@ async def _left_after(path: Path) -> tuple[str, ...]:
     """Do elsewhere what is due for hours; return how the call stands then, and check what
     belongs to it.
     """
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         for hours in (1, 2, 3):
             server, _ = call_server_at(database, path, hours=hours)
             await server.tick()
@@ -208,7 +208,7 @@ async def _left_after(path: Path) -> tuple[str, ...]:
 
 @pytest.mark.slow
 async def test_a_call_killed_at_any_write_ends_once_and_its_api_knows(tmp_path: Path) -> None:
-    async with SqliteDatabase(tmp_path / "start.db"):
+    async with database_in(tmp_path / "start.db"):
         pass
     ends = Counter[tuple[str, ...]]()
     async with killing(hold_a_call, tmp_path) as killed_at:

@@ -15,7 +15,6 @@ import pytest
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
-from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from graphrag.approvals import AlreadyDecided, Approval, Approvals, Approve, Asked, Person, Reject
 from graphrag.leases import now_ms
@@ -24,6 +23,7 @@ from tests.concurrency import workers
 from tests.contracts.samples import WORKSPACE, a_node
 from tests.datasources.sqlite.helpers import finish, line_of, start
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
+from tests.support.chosen_database import address_in, database_in
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("arango", marks=pytest.mark.slow)])
@@ -32,7 +32,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
         case "memory":
             return MemoryDatabase()
         case "sqlite":
-            return SqliteDatabase(tmp_path / "graphs.db")
+            return database_in(tmp_path / "graphs.db")
         case _:
             return ArangoDatabase(parse_address(request.getfixturevalue("arango_address")))
 
@@ -215,7 +215,7 @@ async def _proposed(file: Path, nodes: int, count: int) -> tuple[list[str], int]
     """Make a graph of so many nodes and propose so many changes; return their ids
     and the revision.
     """
-    async with SqliteDatabase(file) as database:
+    async with database_in(file) as database:
         bench = await a_bench(database, clock=now_ms)
         more = [a_node(f"n{i}", data={"name": f"Node {i}"}) for i in range(nodes)]
         await bench.source.apply(Mutation(graph_key=FLOW, put_nodes=more))
@@ -255,11 +255,11 @@ async def test_every_approval_of_one_graph_is_applied_once(
     ids, before = await _proposed(file, 2_000, proposals)
     async with AsyncExitStack() as stack:
         settings = {"NODIUS_WORKSPACE": WORKSPACE, "NODIUS_EMBEDDINGS": "none"}
-        starting = [serving(f"sqlite:{file}", **settings) for _ in range(servers)]
+        starting = [serving(address_in(file), **settings) for _ in range(servers)]
         running = [await stack.enter_async_context(server) for server in starting]
         answers = await _approved([server.port for server in running], ids, clients)
     assert answers == {"200 applied": proposals}
-    async with SqliteDatabase(file) as database:
+    async with database_in(file) as database:
         bench = Bench(database)
         assert await bench.revision() == before + proposals
         verified = await bench.approvals().audit.verify()

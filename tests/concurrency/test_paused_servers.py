@@ -23,7 +23,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from datasources.sqlite import SqliteDatabase
+from datasources.base import Database
 from graphrag.agent.thread_store import SESSION_KIND, Threads, read_thread, session_of
 from graphrag.delivery_queue import CLAIMED_MS, OVER
 from graphrag.leases import now_ms
@@ -34,6 +34,7 @@ from server.webhooks import KIND as WEBHOOK
 from server.webhooks import Webhooks, WebhookTarget
 from tests.server.test_two_servers import a_process, opened
 from tests.server.test_ws_sync import node
+from tests.support.chosen_database import address_in, database_in
 from tests.support.databases import nba_file
 from tests.support.loopback_api import LoopbackApi, loopback_api
 from tests.support.waiting import until
@@ -179,7 +180,7 @@ async def disturbed(
                 "NODIUS_NOTIFY_URL": f"{api.url}/hook",
                 "NODIUS_AUTOMATION_KEEP": "100000",
             }
-            running = a_process(f"sqlite:{path}", environment=environment)
+            running = a_process(address_in(path), environment=environment)
             process, port = await stack.enter_async_context(running)
             servers.append(Server(process, port, clock))
         for server in servers:
@@ -205,7 +206,7 @@ async def disturbed(
 
 async def lost(path: Path, api: LoopbackApi, done: Acknowledged) -> dict[str, set[str]]:
     """Return what was acknowledged and is not there once another server has put things right."""
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         later = now_ms() + 10**9
         async with LiveGraphs(database.source, database.records, clock=lambda: later) as graphs:
             await graphs.recover("default")
@@ -231,7 +232,7 @@ async def lost(path: Path, api: LoopbackApi, done: Acknowledged) -> dict[str, se
     }
 
 
-async def send_rest(database: SqliteDatabase, api: LoopbackApi) -> None:
+async def send_rest(database: Database, api: LoopbackApi) -> None:
     """Send what is owed, as a server does that comes when all of it is due."""
     records = database.records("root")
     target = WebhookTarget(url=f"{api.url}/hook")

@@ -5,17 +5,18 @@ is stored says which.
 from __future__ import annotations
 
 import copy
+import json
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals
 from graphrag.connections import Connections
 from graphrag.connections.key_store import KeyStore
-from graphrag.leases import now_ms
+from graphrag.importers.exchange import import_bytes
 from tests.concurrency.killing import killing, last_write
 from tests.graphrag.connections.conftest import (
     ADMIN,
@@ -23,10 +24,12 @@ from tests.graphrag.connections.conftest import (
     REVIEWER,
     SECRET,
     Setting,
+    ShiftedClock,
     new,
     setting_of,
     workflow,
 )
+from tests.support.chosen_database import database_in
 from tests.support.workflow_servers import WRITE_SCOPES, N8nDouble, n8n_double
 
 pytestmark = pytest.mark.slow
@@ -37,11 +40,11 @@ LATER_MS = 3_600_000
 
 @asynccontextmanager
 async def opened(path: Path, *, later_ms: int = 0) -> AsyncGenerator[Setting]:
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         records = database.records("default")
         approvals = Approvals(database.source("default"), records)
         keys = KeyStore(SECRET, {})
-        clock = lambda: now_ms() + later_ms  # noqa: E731
+        clock = ShiftedClock(later_ms)
         connections = Connections(records, approvals, keys, clock=clock)
         yield setting_of(database, approvals, connections, keys, clock=clock)
 
@@ -106,4 +109,53 @@ async def checked(path: Path, n8n: N8nDouble, workflow_id: str, push_id: str) ->
         assert mode() == "b"
         assert set((await setting.changes()).values()) == {"unchanged"}
         assert await setting.pushes.plan("shop", "order", EDITOR) is None
+    return push.state
+
+
+async def test_a_creation_killed_at_any_write_is_there_once_though_the_graph_was_changed_since(
+    tmp_path: Path,
+) -> None:
+    content = json.dumps(workflow("Return", "Check", mode="a")).encode()
+    async with n8n_double() as n8n:
+        n8n.scopes = (*WRITE_SCOPES, "workflow:create")
+        async with opened(tmp_path / "start.db") as setting:
+            await import_bytes(setting.approvals, content, ADMIN, file_name="return.json")
+            await setting.connections.add(new(n8n.address, push="ask"), ADMIN)
+            push = await setting.pushes.plan_create("shop", "return", EDITOR)
+        assert push is not None
+        ends: Counter[str] = Counter()
+        async with killing(approve_push, tmp_path, push.key) as killed_at:
+
+            async def from_the_start(write: int) -> bool:
+                n8n.workflows.clear()
+                n8n.versions.clear()
+                return await killed_at(write)
+
+            last = await last_write(from_the_start)
+            assert last >= 5
+            for write in range(1, last + 1):
+                assert await from_the_start(write)
+                ends[await created_once(tmp_path / f"{write}.db", n8n, push.key)] += 1
+        assert ends.keys() == {"waiting", "failed", "verified"}, ends
+
+
+async def created_once(path: Path, n8n: N8nDouble, push_id: str) -> str:
+    """Returns how a creation of a dead service stands, after the graph was changed and another
+    service has looked; finishes it.
+    """
+    async with opened(path, later_ms=LATER_MS) as setting:
+        await setting.copy("return", "Check", key="added")
+        await setting.pushes.settle("shop", ADMIN)
+        push = await setting.pushes.get(push_id)
+        assert (push.state == "verified") == (len(n8n.workflows) == 1), push.reason
+        if push.state != "verified":
+            again = await setting.pushes.plan_create("shop", "return", EDITOR)
+            assert again is not None
+            assert (await setting.pushes.approve(again.key, REVIEWER)).state == "verified"
+        elif await setting.pushes.plan("shop", "return", EDITOR) is not None:
+            assert (await setting.pushed("return")).state == "verified"
+        [created] = n8n.workflows.values()
+        names = sorted(node["name"] for node in created["nodes"])
+        assert names == ["Check", "Check 2", "Webhook"]
+        assert set((await setting.changes()).values()) == {"unchanged"}
     return push.state

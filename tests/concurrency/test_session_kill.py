@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from datasources.sqlite import SqliteDatabase
 from datasources.types import Graph
 from graphrag.agent.thread_store import session_of
 from graphrag.automations.worker import MAX_ATTEMPTS
@@ -24,6 +23,7 @@ from tests.concurrency.killing import killing, last_write
 from tests.concurrency.session_workers import USED, live_through, night, serve, store_at
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.automations import DAY, HOUR, Night, night_on
+from tests.support.chosen_database import database_in
 from tests.support.clock import MONDAY, Clock
 from tests.support.databases import put_sample
 from tests.support.scripted_provider import ScriptedProvider
@@ -36,7 +36,7 @@ RESUMED_IN_S = 22.0
 
 async def _begin(path: Path) -> None:
     """Store the sample graph and an automation that is due."""
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         await put_sample(database)
         here = night(database, path)
         at = now_ms() - 1_000
@@ -49,7 +49,7 @@ async def _outcome(path: Path) -> tuple[dict[str, object], int]:
     """Return all that a run leaves behind and that a kill could have made otherwise;
     and its tokens.
     """
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         here = night(database, path)
         runs = [
             each.thread.session

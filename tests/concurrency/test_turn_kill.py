@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from datasources.sqlite import SqliteDatabase
 from graphrag.agent.events import Completed, PendingQuestion, ProposalPending
 from graphrag.agent.history import repaired, unanswered
 from graphrag.agent.thread_store import ThreadBusy
@@ -24,6 +23,7 @@ from tests.concurrency import turn_workers
 from tests.concurrency.turn_workers import ASKED, MOVE, Asking, Reader
 from tests.datasources.sqlite.helpers import line_of, start
 from tests.support.agents import EDITOR, Setting, of, setting_on
+from tests.support.chosen_database import database_in
 from tests.support.databases import nba_file
 from tests.support.scripted_provider import ScriptedProvider
 from tests.support.valid_history import check_valid
@@ -94,7 +94,7 @@ async def test_killed_between_two_stored_steps_the_next_message_is_answered(
     assert output == (
         "unharmed 0\n" if writes == WRITES + 1 else ""
     )  # the numbers are those of the code
-    async with SqliteDatabase(file) as database:
+    async with database_in(file) as database:
         setting = setting_on(database, Reader())
         thread_id = await only_thread(setting)
         if thread_id is None:
@@ -108,7 +108,7 @@ async def test_killed_in_the_models_answer_or_in_a_tool_the_turn_is_resumed(
     file: Path, where: str
 ) -> None:
     assert await died(file, where) == ""
-    async with SqliteDatabase(file) as database:
+    async with database_in(file) as database:
         setting = setting_on(database, Reader())
         thread_id = await only_thread(setting)
         assert thread_id is not None
@@ -127,7 +127,7 @@ async def test_killed_after_any_step_the_turn_is_resumed_with_one_proposal(
     file: Path, writes: int
 ) -> None:
     await died(file, "write", writes)
-    async with SqliteDatabase(file) as database:
+    async with database_in(file) as database:
         setting = setting_on(database, Reader())
         thread_id = await only_thread(setting)
         assert thread_id is not None
@@ -160,7 +160,7 @@ async def test_a_thread_is_busy_while_its_process_lives_and_free_once_it_is_kill
 ) -> None:
     with holding(file) as process:
         thread_id = await begun(process)
-        async with SqliteDatabase(file) as database:
+        async with database_in(file) as database:
             setting = setting_on(database, ScriptedProvider("Free."))
             with pytest.raises(ThreadBusy):
                 await setting.ask("me too", thread_id)
@@ -173,7 +173,7 @@ async def test_a_thread_is_busy_while_its_process_lives_and_free_once_it_is_kill
 async def test_a_turn_is_stopped_from_another_process(file: Path) -> None:
     with holding(file) as process:
         thread_id = await begun(process)
-        async with SqliteDatabase(file) as database:
+        async with database_in(file) as database:
             setting = setting_on(database, ScriptedProvider())
             assert await setting.agent.stop(thread_id, EDITOR)
             assert await line_of(process) == f"Completed {thread_id} True"  # type: ignore[arg-type]
@@ -186,7 +186,7 @@ async def test_a_frozen_process_that_wakes_after_its_hold_ended_stores_nothing(f
     with holding(file) as process:
         thread_id = await begun(process)
         os.kill(process.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
-        async with SqliteDatabase(file) as database:
+        async with database_in(file) as database:
             records = database.records("default")
             found = await records.get(KIND, f"turn/{thread_id}")
             assert found is not None
@@ -210,7 +210,7 @@ async def test_killed_anywhere_in_an_answer_the_question_waits_or_has_its_one_an
     process = start(turn_workers.answer_and_die, file, writes)
     output, _ = await asyncio.to_thread(process.communicate)
     assert process.returncode == -signal.SIGKILL, output
-    async with SqliteDatabase(file) as database:
+    async with database_in(file) as database:
         setting = setting_on(database, Asking())
         thread_id = await only_thread(setting)
         assert thread_id is not None

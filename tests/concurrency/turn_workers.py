@@ -9,10 +9,8 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from datasources.sqlite import SqliteDatabase
 from graphrag.llm.base import (
     Chunk,
     Finished,
@@ -24,6 +22,7 @@ from graphrag.llm.base import (
 )
 from tests.concurrency.workers import Mortal
 from tests.support.agents import EDITOR, GRAPH, collected, setting_on
+from tests.support.chosen_database import database_in
 from tests.support.scripted_provider import FixedModel, calls_chunks
 from tools.base import Tool, ToolContext, ToolResult
 from tools.read_tools import READ_TOOLS
@@ -94,7 +93,7 @@ class Counted:
 
 async def run_turn_and_die(path: str, where: str, writes: str) -> None:
     """Run one turn; die in the model's stream, in a tool, or when so many records are written."""
-    async with SqliteDatabase(Path(path)) as database:
+    async with database_in(path) as database:
         count = [int(writes) if where == "write" else 1 << 30]
         tools = {"tools": DEADLY_TOOLS} if where == "tool" else {}
         setting = setting_on(Counted(database, count), Reader(where), **tools)  # type: ignore[arg-type]
@@ -126,7 +125,7 @@ async def answer_and_die(path: str, writes: str) -> None:
     after the question.
     """
     shown = frozenset({QUESTIONS})
-    async with SqliteDatabase(Path(path)) as database:
+    async with database_in(path) as database:
         count = [1 << 30]
         setting = setting_on(Counted(database, count), Asking())  # type: ignore[arg-type]
         events = await collected(setting.agent.run(None, GRAPH, "Tidy up", EDITOR, features=shown))
@@ -138,7 +137,7 @@ async def answer_and_die(path: str, writes: str) -> None:
 
 async def hold_a_turn(path: str) -> None:
     """Run a turn whose model never ends, and say the thread; the parent kills or stops it."""
-    async with SqliteDatabase(Path(path)) as database:
+    async with database_in(path) as database:
         setting = setting_on(database, Endless())
         async for event in setting.agent.run(None, GRAPH, "Tell me", EDITOR):
             thread_id = getattr(event, "thread_id", None)

@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from datasources.sqlite import SqliteDatabase
 from datasources.types import ROOT_WORKSPACE
 from server.webhooks import KIND, Webhooks, WebhookTarget
+from tests.support.chosen_database import database_in
 
 SAVES = 3
 GATHER_S = 1.0
@@ -21,7 +21,7 @@ async def save_and_send(path: Path, url: str) -> None:
     """
     noted = path.with_suffix(".saves")
     noted.write_text("", encoding="utf-8")
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         records = database.records(ROOT_WORKSPACE)
         hooks = Webhooks(WebhookTarget(url=url), records, gather_s=GATHER_S)
         hooks.start()

@@ -8,22 +8,21 @@ import asyncio
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Any
 
 from datasources.arango import ArangoDatabase, is_arango, parse_address
 from datasources.base import Database
-from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Approve, Decision, Person, Reject
 from graphrag.approvals.errors import ApprovalError
 from tests.contracts.samples import FLOW, WORKSPACE
+from tests.support.chosen_database import database_in
 
 _WRITES = ("put", "write", "apply", "delete")
 
 
 def database_at(where: str) -> Database:
     """Return the database at an address of ArangoDB or in a file."""
-    return ArangoDatabase(parse_address(where)) if is_arango(where) else SqliteDatabase(Path(where))
+    return ArangoDatabase(parse_address(where)) if is_arango(where) else database_in(where)
 
 
 class Mortal:

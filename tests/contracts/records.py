@@ -323,6 +323,33 @@ class RecordQueryContract(Contract):
         for kind in kinds:
             assert [found.kind for found in await records.query(kind)] == [kind]
 
+    async def test_pages_by_key_hold_every_record_of_the_kind_once(
+        self, records: RecordStore
+    ) -> None:
+        keys = sorted(
+            ["Z", "a", "é", "文", "\U0001f525", "a/b", "100%", " ", "'", *map(str, range(250))]
+        )
+        for kind in ("trace", "imports"):
+            writes = [
+                RecordWrite(kind=kind, key=key, data={"of": key}, expected_version=None)
+                for key in keys
+            ]
+            await records.write(writes)
+            read = list[Record]()
+            while page := await records.get_page(
+                kind, after=read[-1].key if read else None, limit=7
+            ):
+                assert len(page) <= 7
+                read += page
+            assert sorted(keys_of(read)) == keys
+            assert all(record.kind == kind and record.data == {"of": record.key} for record in read)
+            assert read[0] == await records.get(kind, read[0].key)
+            assert await records.get_page(kind, after=read[-1].key, limit=7) == []
+            assert await records.get_page(kind, limit=0) == []
+            assert keys_of(await records.get_page(kind, limit=1000)) == keys_of(read)
+        assert keys_of(await records.get_page("approval", after="b", limit=2)) == ["c", "d"]
+        assert await records.get_page("no such kind", limit=7) == []
+
     async def test_every_declared_field_is_queried(self, records: RecordStore) -> None:
         for kind, fields in RECORD_INDEXES.items():
             await records.put(

@@ -28,8 +28,10 @@ class SearchRequestContract(Contract):
             words = await search_text(source, FLOW, "fetch invoices", limit=3, field=field)
             query = VectorQuery(vector=VECTOR[1], model=MODEL, limit=3, min_score=-0.5, field=field)
             near = await search_vectors(source, FLOW, query)
-            assert list(hits.by_words(field)) == words != []
-            assert list(hits.by_vector(field)) == near != []
+            for found, alone in ((hits.by_words(field), words), (hits.by_vector(field), near)):
+                assert [hit.key for hit in found] == [hit.key for hit in alone] != []
+                # A graph that is held in memory meanwhile is scored with other roundings.
+                assert [hit.score for hit in found] == pytest.approx([hit.score for hit in alone])
 
     async def test_only_the_fields_asked_for_are_searched(self, source: Source) -> None:
         await source.put_embeddings(FLOW, [a_vector("b", 1, 0, name=(1, 0))])

@@ -198,6 +198,20 @@ class WorkspaceContract(Contract):
         assert keys_of(await search_text(source, FLOW, "meerkat zebra", limit=5)) == ["d"]
         assert await search_text(source, FLOW, "zebra", limit=5) == []
 
+    async def test_the_own_types_of_a_workspace_are_those_stored_in_it(
+        self, database: Database
+    ) -> None:
+        own = [a_type("t", key="b"), a_type("t", key="a"), a_type("u", key="c")]
+        source = database.source(WORKSPACE)
+        root = database.source(ROOT_WORKSPACE)
+        for config in own:
+            await source.put_node_config(config)
+        shared = a_type("shared", key="a", workspace=ROOT_WORKSPACE)
+        await root.put_node_config(shared)
+        assert keys_of(await source.get_own_configs()) == ["a", "b", "c"]
+        assert [config.type for config in await root.get_own_configs()] == ["shared"]
+        assert await database.source("nobody").get_own_configs() == []
+
     async def test_a_type_that_names_another_workspace_is_refused(self, database: Database) -> None:
         for workspace in (OTHER, ROOT_WORKSPACE):
             with pytest.raises(BadDocument) as refused:

@@ -149,6 +149,18 @@ class DocumentContract(Contract):
 
 
 class GraphContract(Contract):
+    async def test_a_copy_of_a_graph_keeps_its_revision(self, database: Database) -> None:
+        source = database.source(WORKSPACE)
+        whole = replace(_content(), revision=7)
+        assert (await source.create_graph(a_graph(), whole)).revision == 7
+        more = Mutation(graph_key=FLOW, put_nodes=[a_node("c")])
+        assert await source.apply(more, expected_revision=7) == 8
+        assert await source.apply(replace(more, revision=3)) == 3
+        assert (await source.get_graph(FLOW)).revision == 3
+        with pytest.raises(errors.RevisionConflict) as refused:
+            await source.apply(more, expected_revision=8)
+        assert refused.value.actual == 3
+
     async def test_a_new_graph_is_empty_at_revision_nought(self, database: Database) -> None:
         source = database.source(WORKSPACE)
         created = await source.create_graph(a_graph(revision=41))

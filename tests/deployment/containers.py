@@ -1,4 +1,4 @@
-"""Runs what compose.yaml and the Dockerfile say, without containers: files in a folder
+"""Runs what the Compose files and the Dockerfile say, without containers: files in a folder
 stand for theirs.
 """
 
@@ -17,13 +17,35 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[2]
-COMPOSE: dict[str, Any] = yaml.safe_load(
-    (ROOT / "packaging/compose.yaml").read_text(encoding="utf-8")
-)
 DOCKERFILE = (ROOT / "packaging/Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-SERVER = "arangodb:8529"
-COMPOSE_CALL = ["compose", "-f", "packaging/compose.yaml", "--project-directory", "."]
 _WITH_DEFAULT = re.compile(r"\$\{(\w+):-(\w*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A Compose file, and the place of the database in it."""
+
+    file: str
+    server: str
+
+    @property
+    def content(self) -> dict[str, Any]:
+        return yaml.safe_load((ROOT / self.file).read_text(encoding="utf-8"))
+
+    @property
+    def services(self) -> dict[str, Any]:
+        return self.content["services"]
+
+    @property
+    def call(self) -> list[str]:
+        """The arguments of docker for this file."""
+        return ["compose", "-f", self.file, "--project-directory", "."]
+
+
+ARANGO = Stack("packaging/compose.yaml", "arangodb:8529")
+POSTGRES = Stack("packaging/compose.postgres.yaml", "postgres:5432")
+SQLITE = Stack("packaging/compose.sqlite.yaml", "nodius:8426")
+STACKS = (ARANGO, POSTGRES)
 
 
 def instructions(name: str) -> list[list[str]]:
@@ -44,28 +66,30 @@ class Containers:
 
     folder: Path
     place: str
+    stack: Stack = ARANGO
 
     def secret(self, name: str) -> str:
         return (self.folder / "secrets" / f"{name}.txt").read_text(encoding="utf-8").strip()
 
     def here(self, text: str) -> str:
-        """Return text of compose.yaml with this folder's places, after Compose has read it."""
+        """Return text of a Compose file with this folder's places, after Compose has read it."""
         text = (
             text.replace("$$", "$")
-            .replace(SERVER, self.place)
+            .replace(self.stack.server, self.place)
             .replace("/scripts/", f"{self.folder}/")
+            .replace("/backups/", f"{self.folder}/")
         )
         return re.sub(r"/run/secrets/(\w+)", rf"{self.folder}/secrets/\1.txt", text)
 
     def command(self, service: str) -> list[str]:
-        parts = COMPOSE["services"][service]
+        parts = self.stack.services[service]
         return [self.here(word) for word in [*parts["entrypoint"], *parts["command"]]]
 
     def environment(self, service: str | None, **more: str) -> dict[str, str]:
         """Return all that a service's process is given; nothing of this process but
         where programs are.
         """
-        declared = {} if service is None else COMPOSE["services"][service].get("environment", {})
+        declared = {} if service is None else self.stack.services[service].get("environment", {})
         set_here = {name: value for name, value in declared.items() if value is not None}
         read = {
             name: self.here(_WITH_DEFAULT.sub(r"\2", value)) for name, value in set_here.items()
@@ -79,7 +103,13 @@ class Containers:
 
     def call(self, command: list[str], environment: dict[str, str]) -> str:
         done = subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120
+            command,
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            start_new_session=True,  # without a terminal to ask for passwords
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr

@@ -25,7 +25,7 @@ ROOMS = {
 }
 NOT_IMPORTED = {"tzdata", "wordllama"}
 """Installed for the files they ship: time zones, and the weights of the local embeddings."""
-IMPORTED_EXTRAS = ("oidc", "otel")
+IMPORTED_EXTRAS = ("oidc", "otel", "postgres")
 """Extras whose distributions the rooms import where they are there."""
 SHARED = {
     "opentelemetry": [

@@ -191,3 +191,22 @@ def test_an_edge_as_nodius_writes_it_is_read() -> None:
     written = edge_document(edge)
     assert {"source", "target", "localKey"} & written.keys() == set()
     assert (written["_from"], written["_to"]) == ("nodius_nodes/g-a-1", "nodius_nodes/g-b")
+
+
+async def test_pages_of_threads_hold_those_of_the_editor_in_their_places(
+    arango_address: str,
+) -> None:
+    async with ArangoDatabase(parse_address(arango_address)) as database:
+        records = database.records(WORKSPACE)
+        for key in ("a", "c", "e"):
+            await records.put(Record(kind="thread", key=key, data={}), expected_version=None)
+        foreign = [{**editor_thread(PLAIN), "_key": key} for key in ("b", "d")]
+
+        def put(server: StandardDatabase) -> None:
+            server.collection(THREADS).insert_many(foreign)
+
+        await database.state.connection.run(put)
+        read = list[str]()
+        while page := await records.get_page("thread", after=read[-1] if read else None, limit=2):
+            read += [record.key for record in page]
+        assert read == ["a", "b", "c", "d", "e"]

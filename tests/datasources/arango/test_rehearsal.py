@@ -129,7 +129,7 @@ def test_a_server_that_is_not_there_is_one_failed_step_without_its_address(
 
 
 def test_a_database_without_a_server_and_an_address_given_twice_are_wrong_use(folder: Path) -> None:
-    assert "on a server" in invoke("db", "rehearse", "sqlite:a.db", exits=2).output
+    assert "ArangoDB server" in invoke("db", "rehearse", "sqlite:a.db", exits=2).output
     address = "arango+http://u:hidden@host/x"
     assert "hidden" not in invoke("db", "rehearse", address, "--db", address, exits=2).output
     assert not list(folder.iterdir())

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from datasources.cache import Cache
 from datasources.hits import SearchField
 from datasources.lexical import LexicalIndex
 from datasources.sqlite import change_log, held_words
-from datasources.sqlite.cache import Cache
 from datasources.sqlite.held_words import HeldWords
 from datasources.sqlite.source import SqliteSource
 from datasources.types import Mutation

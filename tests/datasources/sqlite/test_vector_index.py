@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from datasources.hits import Hit, Vector, VectorQuery
-from datasources.sqlite.rows import MAX_TIES, best_rows, ordered
+from datasources.ranking import MAX_TIES, best_rows, ordered
 from datasources.sqlite.vector_index import GREATEST, int8_codes
 from datasources.types import Mutation
 from datasources.vectors import nearest, normalize
