@@ -162,7 +162,7 @@ async def _synchronise(
     Where a server cannot be used, the others are read all the same; the command fails at its end.
     """
     pushes = pushes_of(services, connections)
-    watch = watch_of(services)
+    watch = watch_of(services, connections)
     reports: list[PullReport] = []
     faults: list[tuple[str, EditorFault]] = []
     for connection in chosen:
@@ -171,7 +171,7 @@ async def _synchronise(
                 by = services.local_person()
                 await pushes.settle(connection.key, by)
                 reports.append(await connections.sync(connection.key, by, update))
-                await watch.notice_undone(reports[-1], by)
+                await watch.look(reports[-1], by)
             except EditorFault as fault:
                 faults.append((connection.key, fault))
     language = services.settings.language

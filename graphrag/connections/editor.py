@@ -13,12 +13,18 @@ from graphrag.importers.json_values import Json
 class Discovery:
     """What a server and a key allow. `rights` are in the server's own words.
 
-    `missing` are the rights without which workflows cannot be read in full.
+    `missing` are the rights without which workflows cannot be read in full, `missing_to_write`
+    those without which they cannot be written, as far as the server tells.
     """
 
     version: str
     rights: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    missing_to_write: tuple[str, ...] = ()
+
+    def missing_for(self, *, writes: bool) -> tuple[str, ...]:
+        """Returns the missing rights of a connection that writes, or only reads."""
+        return (*self.missing, *self.missing_to_write) if writes else self.missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +80,14 @@ class Preflight:
 class WriteAnswer:
     """The server's answer to a write. It says little: a refused document may have been stored.
 
-    `is_conflict`: the server has another version than the one that was read. `reason` is the
-    server's own, without secrets and short.
+    `is_conflict`: the server has another version than the one that was read. `is_page`: a proxy
+    answered with a page for browsers. `reason` is the server's own, without secrets and short.
     """
 
     is_accepted: bool
     status: int
     is_conflict: bool = False
+    is_page: bool = False
     reason: str = ""
 
 
@@ -166,6 +173,21 @@ class GivesNotices(Protocol):
         """Yields a change when it listens, and then whenever the server tells something.
 
         Raises: EditorFault, also where the connection ends.
+        """
+        ...
+
+
+@runtime_checkable
+class KeepsFailures(Protocol):
+    """An editor whose server keeps the runs of workflows."""
+
+    async def failures(
+        self, workflow_id: str, tokens: Mapping[str, str], *, since: int, until: int
+    ) -> list[ServerNotice]:
+        """Returns which runs of a workflow failed that were started in this time, oldest first.
+
+        `tokens`: those of the version that ran. Units: milliseconds since 1970.
+        Raises: EditorFault.
         """
         ...
 

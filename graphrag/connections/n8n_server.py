@@ -9,6 +9,7 @@ Source: docs.n8n.io/api, and the `openapi.yml` that each server serves.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from graphrag.connections.document_patch import is_same
@@ -18,12 +19,14 @@ from graphrag.connections.editor import (
     PushRemark,
     RemoteDocument,
     RemoteWorkflow,
+    ServerNotice,
     Unpublished,
     WriteAnswer,
 )
 from graphrag.connections.errors import EditorFault
 from graphrag.connections.n8n_api_facts import ApiFacts, api_facts
 from graphrag.connections.n8n_checks import checked_workflow, versions_in_use
+from graphrag.connections.n8n_executions import SERVER, failed_runs, failure_of, is_run_of
 from graphrag.connections.server_http import ServerAnswer, ServerHttp, answered_reason
 from graphrag.importers.json_values import Json, as_dict, as_list, as_text
 
@@ -33,6 +36,7 @@ PAGE = 250
 """Workflows in one page of the list; the server's maximum."""
 MAX_PAGES = 40
 READ_RIGHTS = ("workflow:list", "workflow:read")
+WRITE_RIGHT = "workflow:update"
 REQUIRED = ("name", "nodes", "connections")
 """Fields of a workflow that every update holds; others are sent only if they change."""
 OPTIONAL = ("description", "pinData", "nodeGroups")
@@ -62,9 +66,16 @@ class N8nEditor:
             await self._page("")
             return Discovery(version="", rights=READ_RIGHTS)
         facts = as_dict((as_dict(self._value(answer)) or {}).get("data")) or {}
-        rights = tuple(sorted(filter(None, map(as_text, as_list(facts.get("scopes")) or []))))
-        missing = tuple(right for right in READ_RIGHTS if right not in rights)
-        return Discovery(version="", rights=rights, missing=missing)
+        scopes = as_list(facts.get("scopes"))
+        if scopes is None:
+            raise EditorFault("editor_not_there", address=self._http.address, server=SERVER)
+        rights = tuple(sorted(filter(None, map(as_text, scopes))))
+        return Discovery(
+            version="",
+            rights=rights,
+            missing=tuple(right for right in READ_RIGHTS if right not in rights),
+            missing_to_write=() if WRITE_RIGHT in rights else (WRITE_RIGHT,),
+        )
 
     async def workflows(self) -> list[RemoteWorkflow]:
         """Returns all workflows.
@@ -161,6 +172,15 @@ class N8nEditor:
         )
         return _write_answer(answer)
 
+    async def failures(
+        self, workflow_id: str, tokens: Mapping[str, str], *, since: int, until: int
+    ) -> list[ServerNotice]:
+        runs = await failed_runs(self._http, workflow_id, since=since, until=until)
+        if not runs:
+            return []
+        version = await self._version(workflow_id, tokens.get("versionId", ""))
+        return [failure_of(run) for run in runs if is_run_of(run, version)]
+
     async def aclose(self) -> None:
         await self._http.aclose()
 
@@ -207,17 +227,22 @@ class N8nEditor:
     async def _page(self, cursor: str) -> Json:
         params = {"limit": str(PAGE), **({"cursor": cursor} if cursor else {})}
         answer = await self._http.get("/api/v1/workflows", params=params)
-        return as_dict(self._value(answer)) or {}
+        page = as_dict(self._value(answer)) or {}
+        if as_list(page.get("data")) is None:
+            raise EditorFault("editor_not_there", address=self._http.address, server=SERVER)
+        return page
 
     def _value(self, answer: ServerAnswer) -> Any:
         """Returns the JSON of an answer. Raises: EditorFault for any answer but a good one."""
-        return self._http.value_of(answer, server="n8n", right=READ_RIGHTS[1])
+        return self._http.value_of(answer, server=SERVER, right=READ_RIGHTS[1])
 
 
 def _write_answer(answer: ServerAnswer) -> WriteAnswer:
     is_accepted = answer.status == 200 and not answer.is_html
     reason = "" if is_accepted else answered_reason(answer)
-    return WriteAnswer(is_accepted=is_accepted, status=answer.status, reason=reason)
+    return WriteAnswer(
+        is_accepted=is_accepted, status=answer.status, is_page=answer.is_html, reason=reason
+    )
 
 
 def _is_same_graph(one: Json, other: Json) -> bool:

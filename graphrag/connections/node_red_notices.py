@@ -15,13 +15,12 @@ from websockets.asyncio.client import ClientConnection
 
 from graphrag.connections.editor import ServerNotice
 from graphrag.connections.errors import EditorFault
+from graphrag.connections.server_http import short_text
 from graphrag.importers.json_values import as_dict, as_list, as_text
-from tools.secret_texts import redacted
 
 DEPLOYED = "notification/runtime-deploy"
 DEBUG = "debug"
 ERROR_LEVEL = 20
-MAX_MESSAGE_CHARS = 200
 SILENCE_S = 45.0  # the server sends a heartbeat every 15 s
 _AUTH_MESSAGES = 20  # messages that may come before the answer to the token
 
@@ -57,8 +56,7 @@ def _failure(message: dict[str, Any]) -> ServerNotice | None:
     with suppress(ValueError):  # an error is sent as JSON, with a stack that is left out
         fields = as_dict(json.loads(said)) or {}
         said = as_text((as_dict(fields.get("data")) or {}).get("message")) or said
-    message_text = redacted(" ".join(said.split())).text[:MAX_MESSAGE_CHARS]
-    return ServerNotice(node_id=node_id, message=message_text)
+    return ServerNotice(node_id=node_id, message=short_text(said))
 
 
 async def _sign_in(socket: ClientConnection, token: str, address: str) -> None:

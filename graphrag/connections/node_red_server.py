@@ -33,12 +33,16 @@ from graphrag.importers.json_values import Json, as_dict, as_list, as_text
 
 VERSION = {"Node-RED-API-Version": "v2"}
 """Header by which the server adds the revision to its flows."""
+SERVER = "Node-RED"
 FLOWS = "flows"
 """The id of a server's only workflow."""
 CLIENT_ID = "node-red-admin"
 LOCKED_OUT = "Too many login attempts"
 DEPLOYMENT = {"Node-RED-Deployment-Type": "nodes"}
 """Header by which only the nodes that changed are started anew."""
+WRITE_RIGHT = "flows.write"
+ANY_WRITE = frozenset(("*", "write", WRITE_RIGHT))
+"""Rights by which flows may be deployed."""
 MAX_ASKED = 100
 """Deleted nodes that are asked for their credentials; more are taken to have some."""
 
@@ -64,7 +68,17 @@ class NodeRedEditor:
         if answer.status in (401, 403):  # a token that may read the flows, and nothing else
             return Discovery(version="", rights=("flows.read",), missing=("read",))
         facts = as_dict(self._value(answer)) or {}
-        return Discovery(version=as_text(facts.get("version")) or "", rights=("read",))
+        version = as_text(facts.get("version")) or ""
+        user = as_dict(facts.get("user"))
+        rights = _rights((user or {}).get("permissions"))
+        if not rights:  # an open server tells no user, and some servers not what a user may
+            return Discovery(version=version, rights=("*",) if user is None else ("read",))
+        may_write = not ANY_WRITE.isdisjoint(rights)
+        return Discovery(
+            version=version,
+            rights=rights,
+            missing_to_write=() if may_write else (WRITE_RIGHT,),
+        )
 
     async def workflows(self) -> list[RemoteWorkflow]:
         """Returns the server's flows, none where it has not one tab or node yet."""
@@ -99,6 +113,7 @@ class NodeRedEditor:
             is_accepted=is_accepted,
             status=answer.status,
             is_conflict=is_conflict,
+            is_page=answer.is_html,
             reason=reason,
         )
 
@@ -130,7 +145,7 @@ class NodeRedEditor:
         content = as_dict(self._value(await self._get("/flows"))) or {}
         entries = as_list(content.get("flows"))
         if entries is None:
-            raise EditorFault("editor_not_there", address=self._http.address, server="Node-RED")
+            raise EditorFault("editor_not_there", address=self._http.address, server=SERVER)
         flows = [entry for each in entries if (entry := as_dict(each)) is not None]
         chosen = _of_tabs(flows, self._tabs) if self._tabs else flows
         labels = [as_text(each.get("label")) for each in chosen if each.get("type") == "tab"]
@@ -176,10 +191,7 @@ class NodeRedEditor:
         """Returns a token, "" for an open server. One try: the server locks out who repeats it."""
         address = self._http.address
         answer = await self._http.get("/auth/login")
-        if answer.is_html:
-            raise EditorFault("editor_sign_in_page", address=address)
-        if answer.status == 404:
-            raise EditorFault("editor_not_there", address=address, server="Node-RED")
+        self._http.check_program(answer, SERVER)
         way = as_dict(answer.value) or {}
         user, colon, password = self._key.partition(":")
         if not way:
@@ -194,6 +206,7 @@ class NodeRedEditor:
         sent = await self._http.post_form(
             "/auth/token", {**form, "username": user, "password": password}
         )
+        self._http.check_program(sent, SERVER)
         token = as_text((as_dict(sent.value) or {}).get("access_token"))
         if sent.status == 200 and token:
             return token
@@ -205,7 +218,13 @@ class NodeRedEditor:
     def _value(self, answer: ServerAnswer) -> Any:
         """Returns the JSON of an answer. Raises: EditorFault for any answer but a good one."""
         refusal = "editor_key_refused" if self._key else "editor_needs_key"
-        return self._http.value_of(answer, server="Node-RED", right="flows.read", refusal=refusal)
+        return self._http.value_of(answer, server=SERVER, right="flows.read", refusal=refusal)
+
+
+def _rights(permissions: Any) -> tuple[str, ...]:
+    """Returns the rights of a user, which are told as one word or as several."""
+    several = as_list(permissions)
+    return tuple(filter(None, map(as_text, several if several is not None else [permissions])))
 
 
 def _of_tabs(flows: Sequence[Json], patterns: Sequence[str]) -> list[Json]:

@@ -155,9 +155,17 @@ class Pull:
         stored = (await self._links.all()).get(link.workflow_id, link)
         return read, stored
 
-    async def adopted(self, read: RemoteDocument, link: ConnectionLink) -> None:
-        """Links the graph of `link` with a workflow that was created from it."""
+    async def adopted(self, read: RemoteDocument, link: ConnectionLink) -> bool:
+        """Links the graph of `link` with a workflow that was created from it.
+
+        Returns False where the graph was deleted since.
+        """
+        try:
+            await self._approvals.source.get_graph(link.graph_key)
+        except GraphNotFound:
+            return False
         await self._import(read, link, document_digest(read.document))
+        return True
 
     def _chosen(self, workflows: Sequence[RemoteWorkflow]) -> list[RemoteWorkflow]:
         """Returns the workflows that the connection is about; patterns of Node-RED choose tabs."""

@@ -68,7 +68,19 @@ class PushRecords:
                 continue
             kept += 1
             if kept > MAX_UNDOABLE:
-                await change_record(self._records, PUSH_KIND, push.key, _without_documents)
+                await self._note(push.key, sealedDocuments=None)
+
+    async def failures_read(self, push: Push) -> None:
+        """Stores that no more failures are looked for."""
+        await self._note(push.key, hasFailuresRead=True)
+
+    async def _note(self, push_id: str, **fields: Any) -> None:
+        """Stores fields of a push that the audit log does not tell."""
+
+        def noted(record: Record | None) -> dict[str, Any] | None:
+            return {**record.data, **fields} if record is not None else None
+
+        await change_record(self._records, PUSH_KIND, push_id, noted)
 
     async def _record(self, push_id: str) -> Record:
         record = await self._records.get(PUSH_KIND, push_id)
@@ -92,7 +104,3 @@ class PushRecords:
             "reason": push.reason.code if push.reason else None,
         }
         await self._approvals.audited(by, facts, lambda entry: self._records.write([write, *entry]))
-
-
-def _without_documents(record: Record | None) -> dict[str, Any] | None:
-    return {**record.data, "sealedDocuments": None} if record is not None else None

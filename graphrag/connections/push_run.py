@@ -82,6 +82,11 @@ class AfterWrite:
     without: Any
 
 
+async def carried_out(push: Push, clock: Callable[[], int]) -> None:
+    """Waits until the server has carried out what a stopped sender sent, or never will."""
+    await asyncio.sleep(max(0, (push.sent_time or 0) + CARRIED_OUT_MS - clock()) / 1000)
+
+
 class PushRun:
     """Sends one push and settles it. `store` keeps it with each new state."""
 
@@ -136,7 +141,7 @@ class PushRun:
         """
         if push.sent_time is None:
             return await self._ended(push, "failed", PushRemark(code="push_not_applied"))
-        await asyncio.sleep(max(0, push.sent_time + CARRIED_OUT_MS - self._clock()) / 1000)
+        await carried_out(push, self._clock)
         if plan is not None:
             return await self._settled(push, plan, None)
         reading = await self._reading()
@@ -167,7 +172,7 @@ class PushRun:
             return await self._ended(push, "unknown", PushRemark(code="push_unread"))
         is_refused = answer is not None and 400 <= answer.status < 500
         reason = PushRemark(code="push_refused", facts={"reason": _reason(answer)})
-        if answer is not None and answer.status in (401, 403):
+        if answer is not None and answer.status in (401, 403) and not answer.is_page:
             reason = PushRemark(code="push_read_only")
         if await run_limited(_holds, reading, plan.target, plan):
             if is_refused:

@@ -303,14 +303,15 @@ class Pushes:
         store = partial(self._stored.change, by=by)
         if push.action == "create":
             replan = partial(self._create_plan, session, push.graph_key)
-            was_tried = any(
-                each.action == "create"
+            tries = [
+                each
+                for each in await self.list(push.connection)
+                if each.action == "create"
                 and each.graph_key == push.graph_key
                 and each.sent_time is not None
-                for each in await self.list(push.connection)
-            )
+            ]
             return CreateRun(
-                session, link, store=store, replan=replan, was_tried=was_tried, clock=self._clock
+                session, link, store=store, replan=replan, tries=tries, clock=self._clock
             )
         if push.action == "publish":
             return PublishRun(session, link, store=store, clock=self._clock)

@@ -60,7 +60,7 @@ class RunningSyncs:
         try:
             await self._pushes.settle(name, by)
             report = await self._connections.sync(name, by, partial(self._at, name))
-            await self._watch.notice_undone(report, by)
+            await self._watch.look(report, by)
         finally:
             del self._progress[name]
         self._last[name] = Counter(workflow.change for workflow in report.workflows)

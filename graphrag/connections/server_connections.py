@@ -253,7 +253,7 @@ class Connections:
             update={
                 "server_version": facts.version,
                 "rights": facts.rights,
-                "missing_rights": facts.missing,
+                "missing_rights": facts.missing_for(writes=new.push != "never"),
             }
         )
         record = Record(kind=CONNECTION_KIND, key=connection.key, data=connection.to_document())
@@ -289,8 +289,17 @@ class Connections:
 
         Raises: ConnectionNotFound, ConnectionRefused, EditorFault.
         """
-        async with self._opened(await self._usable(name)) as editor:
+        async with self.reading(name) as editor:
             return await editor.discover()
+
+    @asynccontextmanager
+    async def reading(self, name: str) -> AsyncGenerator[Editor]:
+        """Opens the server of a connection, to read from it while others may write.
+
+        Raises: ConnectionNotFound, ConnectionRefused, EditorFault.
+        """
+        async with self._opened(await self._usable(name)) as editor:
+            yield editor
 
     async def check_sync(self, name: str, by: Person) -> ServerConnection:
         """Returns a connection that the person may synchronise.
@@ -320,15 +329,16 @@ class Connections:
     async def _hold(self, stack: AsyncExitStack, name: str, wait_s: float) -> None:
         """Waits for the lease of a connection and holds it until the stack is closed."""
         until = asyncio.get_running_loop().time() + wait_s
-        while True:
-            try:
-                await stack.enter_async_context(self._leases.held(name))
-            except ThreadBusy:
-                if asyncio.get_running_loop().time() >= until:
-                    raise ConnectionBusy(name=name) from None
-                await asyncio.sleep(LOOK_S)
-            else:
-                return
+        with self._leases.watched(name) as inbox:
+            while True:
+                try:
+                    await stack.enter_async_context(self._leases.held(name))
+                except ThreadBusy:
+                    if asyncio.get_running_loop().time() >= until:
+                        raise ConnectionBusy(name=name) from None
+                    await inbox.wait(LOOK_S)
+                else:
+                    return
 
     async def notices(self, name: str) -> AsyncGenerator[ServerNotice]:
         """Yields what the server tells, as long as it does; at once nothing for a kind of server
@@ -336,9 +346,8 @@ class Connections:
 
         Raises: ConnectionNotFound, ConnectionRefused, EditorFault.
         """
-        connection = await self._usable(name)
         try:
-            async with self._opened(connection) as editor:
+            async with self.reading(name) as editor:
                 if isinstance(editor, GivesNotices):
                     async with aclosing(editor.notices()) as notices:
                         async for notice in notices:

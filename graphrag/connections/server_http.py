@@ -29,6 +29,8 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 REQUEST_S = 60.0
 CONNECT_S = 5.0
 MAX_REASON_CHARS = 300
+GATEWAY_STATUSES = (502, 503, 504)
+"""Answers of a proxy whose server is away, and of a server that starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,19 +130,31 @@ class ServerHttp:
         `server` is the name of the program that should answer, `right` the one that a key needs
         for the request, `refusal` the fault of an answer 401.
         """
+        self.check_program(answer, server)
         if answer.status == 401:
             raise EditorFault(refusal, address=self.address)
         if answer.status == 403:
             raise EditorFault("editor_right_missing", address=self.address, right=right)
-        if answer.is_html:
-            raise EditorFault("editor_sign_in_page", address=self.address)
-        if answer.status == 404:
-            raise EditorFault("editor_not_there", address=self.address, server=server)
         if answer.status != 200:
             raise EditorFault("editor_status", address=self.address, status=str(answer.status))
         if answer.value is None:
             raise EditorFault("editor_unreadable", address=self.address)
         return answer.value
+
+    def check_program(self, answer: ServerAnswer, server: str) -> None:
+        """Raises: EditorFault where something else than the program `server` answered.
+
+        APIs answer with JSON or plain text: a page comes from a proxy, also where it refuses
+        somebody. So it says nothing about the key.
+        """
+        if answer.status in GATEWAY_STATUSES:
+            raise EditorUnreachable(
+                "editor_status", address=self.address, status=str(answer.status)
+            )
+        if answer.status == 404:
+            raise EditorFault("editor_not_there", address=self.address, server=server)
+        if answer.is_html and answer.status < 500:
+            raise EditorFault("editor_sign_in_page", address=self.address)
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -207,4 +221,9 @@ def answered_reason(answer: ServerAnswer) -> str:
     said = as_text(fields.get("message")) or as_text(fields.get("reason")) or ""
     if not said and not answer.is_html:
         said = answer.text
+    return short_text(said)
+
+
+def short_text(said: str) -> str:
+    """Returns a text of a server on one line, without secrets and short."""
     return redacted(" ".join(said.split())).text[:MAX_REASON_CHARS]

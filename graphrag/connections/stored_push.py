@@ -105,6 +105,10 @@ class Push(Document):
     """Why it ended without the write that was asked for, or what else is to be known."""
     failures: tuple[StoredRemark, ...] = ()
     """Nodes that failed on the server in the minutes after the push."""
+    sent_nodes: tuple[str, ...] = ()
+    """The ids of the first nodes that a creation sent: by them its workflow is found."""
+    has_failures_read: bool = False
+    """Whether these minutes are over, and the failed runs that the server keeps were read."""
     tokens_before: dict[str, str] = Field(default_factory=dict[str, str])
     tokens_after: dict[str, str] = Field(default_factory=dict[str, str])
     sealed_documents: str | None = None

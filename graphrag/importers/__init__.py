@@ -6,7 +6,7 @@ docs/importing.md.
 Other packages import the names of `__all__` and the modules `exchange` (imports into a store,
 exports from one), `differences` (what changed since an import), `export` (files with the changes
 of a graph), `assemble` (the field with the origin of a node), `clipboard`, `report`, `json_values`,
-`readable_keys`, `secrets`, `type_facts` and `nodius` (the parts of an export).
+`readable_keys`, `secrets`, `type_facts`, `usual_fields` and `nodius` (the parts of an export).
 """
 
 from __future__ import annotations

@@ -9,26 +9,31 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import os
 import secrets
 import socket
-import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
-from tests.support.faulty_proxy import FaultyProxy
 from tests.support.loopback_api import Arrived, LoopbackApi, loopback_api
+from tests.support.n8n_openapi import (
+    N8N_FIELDS,
+    N8N_NODE_FIELDS,
+    N8N_OPENAPI,
+    without_publish_if_active,
+)
 from tests.support.node_packages import node, node_modules
 
 NODE_RED = "node-red@5.0.7"
 N8N_KEY = "n8n_api_0123456789abcdef"
 READ_SCOPES = ("workflow:list", "workflow:read")
 WRITE_SCOPES = (*READ_SCOPES, "workflow:update")
+RUN_SCOPES = ("execution:list", "execution:read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,7 @@ class NodeRed:
     """A Node-RED server that runs. `token`: of its user, "" for an open server."""
 
     address: str
+    process_id: int
     token: str = ""
 
     @property
@@ -72,7 +78,7 @@ async def node_red(
     folder: Path, *, password: str | None = None, port: int = 0
 ) -> AsyncGenerator[NodeRed]:
     """Yields a Node-RED server on loopback, at a free port if none is given; with `password`, one
-    with the user `ed`. Its flows stay in the folder.
+    with the users `ed`, who may read, and `wes`, who may do all. Its flows stay in the folder.
 
     Skips where the package cannot be had.
     """
@@ -85,8 +91,11 @@ async def node_red(
         hashed = (
             f"require({json.dumps(str(modules / 'bcryptjs'))}).hashSync({json.dumps(password)},4)"
         )
-        users = f'[{{username:"ed",password:{hashed},permissions:"read"}}]'
-        auth = f'adminAuth:{{type:"credentials",users:{users}}},'
+        users = ",".join(
+            f'{{username:"{name}",password:{hashed},permissions:"{right}"}}'
+            for name, right in (("ed", "read"), ("wes", "*"))
+        )
+        auth = f'adminAuth:{{type:"credentials",users:[{users}]}},'
     settings = (
         f'module.exports={{uiHost:"127.0.0.1",uiPort:{port},flowFile:"flows.json",{auth}'
         'credentialSecret:"for tests",telemetry:{enabled:false},runtimeState:{enabled:true}}'
@@ -100,9 +109,9 @@ async def node_red(
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    server = NodeRed(f"http://127.0.0.1:{port}")
+    server = NodeRed(f"http://127.0.0.1:{port}", process.pid)
     try:
-        await _ready(server.address, "/auth/login", process)
+        await server_ready(server.address, "/auth/login", process)
         yield server
     finally:
         if process.returncode is None:
@@ -110,7 +119,7 @@ async def node_red(
             await process.wait()
 
 
-async def _ready(address: str, path: str, process: asyncio.subprocess.Process) -> None:
+async def server_ready(address: str, path: str, process: asyncio.subprocess.Process) -> None:
     """Waits until a server answers."""
     async with asyncio.timeout(180), httpx2.AsyncClient(trust_env=False) as client:
         while True:
@@ -146,6 +155,8 @@ class N8nDouble:
     between: Callable[[], object] | None = None
     went_live: list[str] = field(default_factory=list[str])
     """The ids of workflows of which another version began to run."""
+    runs_kept: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Failed runs with their data, newest first."""
     key: str = N8N_KEY
 
     @property
@@ -186,6 +197,44 @@ class N8nDouble:
         live = self.workflows[workflow_id]["activeVersionId"]
         return next(v["nodes"] for v in self.versions[workflow_id] if v["versionId"] == live)
 
+    def fail(self, workflow_id: str) -> None:
+        """Runs the published version, which fails at its node that stops with an error.
+
+        As in n8n, the run names the version of the draft, and its parameters have their defaults.
+        """
+        nodes = copy.deepcopy(self.runs(workflow_id))
+        for each in nodes:
+            each["parameters"]["options"] = {}
+        [stop] = [each for each in nodes if each["type"].endswith("stopAndError")]
+        run_id = str(len(self.runs_kept) + 1)
+        error = {"message": stop["parameters"]["errorMessage"], "node": stop, "stack": "at …"}
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        run = {
+            "id": run_id,
+            "status": "error",
+            "startedAt": now,
+            "workflowId": workflow_id,
+            "workflowVersionId": self.workflows[workflow_id]["versionId"],
+            "workflowData": {"id": workflow_id, "nodes": nodes},
+            "data": {"resultData": {"error": error, "lastNodeExecuted": stop["name"]}},
+        }
+        self.runs_kept.insert(0, run)
+        self.api.answers |= {
+            "GET /api/v1/executions": self._failed_runs,
+            f"GET /api/v1/executions/{run_id}": self._failed_run,
+        }
+
+    def _failed_runs(self, request: Arrived) -> Any:
+        query = httpx2.URL(f"http://x{request.line.partition(' ')[2]}").params
+        of_one = [run for run in self.runs_kept if run["workflowId"] == query["workflowId"]]
+        hidden = ("data", "workflowData", "workflowVersionId")
+        data = [{k: v for k, v in run.items() if k not in hidden} for run in of_one]
+        return self._refused(request, "execution:list") or {"data": data, "nextCursor": None}
+
+    def _failed_run(self, request: Arrived) -> Any:
+        [run] = [each for each in self.runs_kept if request.what.endswith(f"/{each['id']}")]
+        return self._refused(request, "execution:read") or run
+
     def _store(self, workflow_id: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Stores fields of a workflow, with what the server adds."""
         old = self.workflows.get(workflow_id, {})
@@ -222,6 +271,7 @@ class N8nDouble:
             "GET /api/v1/workflows": self._list,
             "POST /api/v1/workflows": self._create,
             "GET /api/v1/openapi.yml": self._openapi,
+            "GET /api/v1/executions": self._failed_runs,
         }
 
     def _refused(self, request: Arrived, scope: str | None) -> tuple[int, Any] | None:
@@ -350,86 +400,6 @@ def _body_fault(body: Mapping[str, Any]) -> str | None:
     return f"has a connection with {dangling[0]}, which is no node" if dangling else None
 
 
-def without_publish_if_active(text: str) -> str:
-    """Returns the description of an older API, whose updates go live."""
-    return text.replace("publishIfActive", "otherParameter")
-
-
-N8N_FIELDS = ("name", "nodes", "connections", "settings")
-N8N_NODE_FIELDS = (
-    "id",
-    "name",
-    "type",
-    "typeVersion",
-    "position",
-    "parameters",
-    "credentials",
-    "disabled",
-    "notes",
-    "notesInFlow",
-    "webhookId",
-    "onError",
-    "continueOnFail",
-    "retryOnFail",
-    "maxTries",
-    "waitBetweenTries",
-    "alwaysOutputData",
-    "executeOnce",
-)
-N8N_OTHER_FIELDS = ("name", "connections", "settings", "pinData", "description")
-
-
-def _properties(names: Sequence[str]) -> str:
-    return "".join(f"        {name}: {{}}\n" for name in names)
-
-
-N8N_OPENAPI = f"""openapi: 3.0.0
-info:
-  title: n8n Public API
-paths:
-  /workflows:
-    get:
-      operationId: getWorkflows
-  '/workflows/{{workflowId}}':
-    get:
-      operationId: getWorkflow
-    put:
-      operationId: updateWorkflow
-      description: 'Update a workflow: `publishIfActive`.'
-      parameters:
-        - schema:
-            type: string
-          name: workflowId
-          in: path
-        - schema:
-            type: string
-          name: publishIfActive
-          in: query
-      requestBody:
-        content:
-          application/json:
-            schema:
-              $ref: '#/components/schemas/workflow'
-components:
-  schemas:
-    node:
-      type: object
-      properties:
-{_properties(N8N_NODE_FIELDS)}        createdAt:
-          readOnly: true
-    workflow:
-      type: object
-      properties:
-        id:
-          readOnly: true
-        nodes:
-          type: array
-          items:
-            $ref: '#/components/schemas/node'
-{_properties(N8N_OTHER_FIELDS)}"""
-"""What an n8n server says of its API, as far as it is read."""
-
-
 @asynccontextmanager
 async def n8n_double(port: int = 0) -> AsyncGenerator[N8nDouble]:
     """Yields a double of n8n's public API on loopback, at a free port if none is given."""
@@ -437,174 +407,3 @@ async def n8n_double(port: int = 0) -> AsyncGenerator[N8nDouble]:
         double = N8nDouble(api)
         double.answer_all()
         yield double
-
-
-@dataclass
-class RealN8n:
-    """A running n8n, asked by its public API as the double is.
-
-    `server` is its address, `proxy` stands in front of it for those under test. `key` may read and
-    write drafts, `full_key` everything. `went_live` stays empty: what runs is asked of the server.
-    """
-
-    server: str
-    proxy: FaultyProxy
-    draft_key: str
-    full_key: str
-    scopes: Sequence[str] = WRITE_SCOPES
-    went_live: list[str] = field(default_factory=list[str])
-
-    @property
-    def address(self) -> str:
-        return self.proxy.address
-
-    @property
-    def key(self) -> str:
-        is_more = any(right in self.scopes for right in ("workflow:activate", "workflow:create"))
-        return self.full_key if is_more else self.draft_key
-
-    @property
-    def between(self) -> Callable[[], object] | None:
-        return self.proxy.before
-
-    @between.setter
-    def between(self, write: Callable[[], object] | None) -> None:
-        self.proxy.before = write
-
-    def empty(self) -> None:
-        """Deletes all workflows."""
-        self.between = None
-        self.scopes = WRITE_SCOPES
-        for each in self.ask("GET", "/workflows")["data"]:
-            if each["active"]:
-                self.ask("POST", f"/workflows/{each['id']}/unpublish", {})
-            self._delete(each["id"])
-
-    def _delete(self, workflow_id: str) -> None:
-        """Deletes a workflow, which the server refuses while it is being unpublished."""
-        for _ in range(100):
-            answer = self._answer("DELETE", f"/workflows/{workflow_id}")
-            if answer.status_code == 200:
-                return
-            time.sleep(0.1)
-        raise AssertionError(answer.text)
-
-    @property
-    def workflows(self) -> RealWorkflows:
-        return RealWorkflows(self)
-
-    def put(self, document: Mapping[str, Any], *, id: str | None = None) -> str:
-        """Stores a workflow, the draft alone where there is one; returns its id."""
-        body = {name: document.get(name) for name in N8N_FIELDS}
-        body["settings"] = {
-            name: value for name, value in (body["settings"] or {}).items() if name != "binaryMode"
-        }
-        if id is None:
-            return str(self.ask("POST", "/workflows", body)["id"])
-        old = {each["id"]: each.get("webhookId") for each in self.workflows[id]["nodes"]}
-        for entry in body["nodes"] or ():
-            if old.get(entry.get("id")):
-                entry.setdefault("webhookId", old[entry["id"]])
-        return str(self.ask("PUT", f"/workflows/{id}?publishIfActive=false", body)["id"])
-
-    def run_published(self, workflow_id: str) -> None:
-        self.ask("POST", f"/workflows/{workflow_id}/publish", {})
-
-    def runs(self, workflow_id: str) -> list[Any]:
-        """Returns the nodes of the version that runs."""
-        return list(self.workflows[workflow_id]["activeVersion"]["nodes"])
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        answer = self._answer(method, path, body)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    def _answer(self, method: str, path: str, body: Any = None) -> httpx2.Response:
-        headers = {"X-N8N-API-KEY": self.full_key}
-        with httpx2.Client(trust_env=False, timeout=60) as client:
-            return client.request(method, f"{self.server}/api/v1{path}", json=body, headers=headers)
-
-
-@dataclass(frozen=True)
-class RealWorkflows:
-    """The workflows of a running n8n by id, as they are at this moment."""
-
-    server: RealN8n
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(each["id"] for each in self.server.ask("GET", "/workflows")["data"])
-
-    def values(self) -> list[dict[str, Any]]:
-        return [self[each] for each in self]
-
-    def __getitem__(self, workflow_id: str) -> dict[str, Any]:
-        workflow: dict[str, Any] = self.server.ask("GET", f"/workflows/{workflow_id}")
-        return workflow
-
-
-@asynccontextmanager
-async def real_n8n(modules: Path, folder: Path) -> AsyncGenerator[tuple[str, str, str]]:
-    """Yields the address of an n8n that runs on loopback, a key for drafts and one for everything.
-
-    `modules` is a folder `node_modules` that has n8n.
-    """
-    ports: list[int] = []
-    for _ in range(2):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            ports.append(free.getsockname()[1])
-    names = ("DIAGNOSTICS", "VERSION_NOTIFICATIONS", "TEMPLATES", "PERSONALIZATION")
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder),
-        "N8N_USER_FOLDER": str(folder),
-        "N8N_PORT": str(ports[0]),
-        "N8N_RUNNERS_BROKER_PORT": str(ports[1]),
-        "N8N_LISTEN_ADDRESS": "127.0.0.1",
-        "N8N_HOST": "127.0.0.1",
-        "N8N_SECURE_COOKIE": "false",
-        "N8N_ENCRYPTION_KEY": "for tests",
-        "N8N_COMMUNITY_PACKAGES_ENABLED": "false",
-        "N8N_DISABLED_MODULES": "mcp-registry",
-        **{f"N8N_{name}_ENABLED": "false" for name in names},
-    }
-    process = await asyncio.create_subprocess_exec(
-        str(node()),
-        str(modules / "n8n" / "bin" / "n8n"),
-        "start",
-        env=environment,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    address = f"http://127.0.0.1:{ports[0]}"
-    try:
-        await _ready(address, "/healthz/readiness", process)
-        yield (address, *await _n8n_keys(address))
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
-
-
-async def _n8n_keys(address: str) -> tuple[str, str]:
-    """Makes the owner of a fresh n8n, and two keys: for drafts alone, and to publish."""
-    owner = {
-        "email": "ada@example.org",
-        "firstName": "Ada",
-        "lastName": "Owner",
-        "password": "For-tests-1",
-    }
-    headers = {"browser-id": "tests"}
-    async with httpx2.AsyncClient(
-        base_url=address, trust_env=False, timeout=60, headers=headers
-    ) as client:
-        made = await client.post("/rest/owner/setup", json=owner)
-        assert made.status_code == 200, made.text
-        others = ("create", "delete", "activate", "deactivate")
-        rights = (*WRITE_SCOPES, *(f"workflow:{name}" for name in others))
-        keys: list[str] = []
-        for label, scopes in (("drafts", WRITE_SCOPES), ("all", rights)):
-            body = {"label": label, "scopes": list(scopes), "expiresAt": None}
-            answer = await client.post("/rest/api-keys", json=body)
-            assert answer.status_code == 200, answer.text
-            keys.append(answer.json()["data"]["rawApiKey"])
-    return keys[0], keys[1]

@@ -22,8 +22,9 @@ from graphrag.connections.push_records import PushRecords
 from graphrag.connections.push_watch import PushWatch
 from graphrag.connections.pushes import Pushes
 from graphrag.connections.stored_push import Push
+from graphrag.leases import now_ms
 from graphrag.roles import Policy
-from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double
+from tests.support.workflow_servers import N8N_KEY, WRITE_SCOPES, N8nDouble, n8n_double
 
 ADMIN = Person("ann", "admin", "default")
 EDITOR = Person("ed", "editor", "default")
@@ -32,8 +33,18 @@ SECRET = "a secret of the service, 32 characters"
 
 
 @dataclass
+class ShiftedClock:
+    """The time in milliseconds since 1970, moved ahead by hand."""
+
+    ahead_ms: int = 0
+
+    def __call__(self) -> int:
+        return now_ms() + self.ahead_ms
+
+
+@dataclass
 class Setting:
-    """The connections under test and the database they write to."""
+    """The connections under test, the database they write to, and their clock."""
 
     database: Database
     approvals: Approvals
@@ -41,6 +52,7 @@ class Setting:
     pushes: Pushes
     syncs: RunningSyncs
     environment: dict[str, str]
+    clock: ShiftedClock
 
     @property
     def source(self) -> Any:
@@ -114,16 +126,24 @@ def setting_of(
     connections: Connections,
     keys: KeyStore,
     environment: dict[str, str] | None = None,
-    **more: Any,
+    clock: ShiftedClock | None = None,
 ) -> Setting:
-    """Returns connections with what writes to their servers; `more`: a clock."""
+    """Returns connections with what writes to their servers."""
+    clock = clock or ShiftedClock()
+    environment = {} if environment is None else environment
     records = database.records("default")
     stored = PushRecords(records, approvals)
-    pushes = Pushes(stored, approvals, connections, KeptDocuments(keys), **more)
-    watch = PushWatch(stored, database.source("default"), records, **more)
+    pushes = Pushes(stored, approvals, connections, KeptDocuments(keys), clock=clock)
+    watch = PushWatch(stored, connections, database.source("default"), records, clock=clock)
     syncs = RunningSyncs(connections, pushes, watch)
     return Setting(
-        database, approvals, connections, pushes, syncs, {} if environment is None else environment
+        database,
+        approvals,
+        connections,
+        pushes,
+        syncs,
+        {} if environment is None else environment,
+        clock,
     )
 
 
@@ -163,6 +183,13 @@ async def setting() -> AsyncGenerator[Setting]:
 async def n8n() -> AsyncGenerator[N8nDouble]:
     async with n8n_double() as double:
         yield double
+
+
+@pytest.fixture
+def writable(n8n: N8nDouble) -> N8nDouble:
+    """A server of n8n with a key that may write drafts."""
+    n8n.scopes = WRITE_SCOPES
+    return n8n
 
 
 def workflow(name: str, *steps: str, **parameters: Any) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from datasources.sqlite import SqliteDatabase
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals
 from graphrag.connections import Connections, Following
@@ -18,6 +17,7 @@ from graphrag.connections.stored_connection import CONNECTION_KIND
 from graphrag.stored_records import change_record
 from tests.graphrag.connections.conftest import ADMIN, SECRET, new, setting_of, workflow
 from tests.graphrag.connections.test_node_red import flow, to
+from tests.support.chosen_database import database_in
 from tests.support.waiting import until
 from tests.support.workflow_servers import n8n_double, node_red
 
@@ -28,7 +28,7 @@ LIST = "GET /api/v1/workflows"
 @asynccontextmanager
 async def a_server(file: Path, pace: Pace = QUICK) -> AsyncGenerator[tuple[Connections, Following]]:
     """Yields the connections of one of our servers on a database file, and what follows them."""
-    async with SqliteDatabase(file) as database:
+    async with database_in(file) as database:
         records = database.records("default")
         approvals = Approvals(database.source("default"), records)
         keys = KeyStore(SECRET, {})
@@ -210,7 +210,7 @@ async def until_async(holds: Any) -> None:
 
 async def with_interval(file: Path, seconds: int) -> None:
     """Stores another interval than a person may choose."""
-    async with SqliteDatabase(file) as database:
+    async with database_in(file) as database:
         records = database.records("default")
 
         def changed(record: Any) -> dict[str, Any]:

@@ -1,17 +1,14 @@
-"""What is changed here is written to n8n: those fields, once, and nothing goes live by it."""
+"""What is changed here is written to n8n: those fields, and nothing else of a workflow."""
 
-import asyncio
 import copy
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from graphrag.approvals import NotAllowed, Person
+from graphrag.approvals import NotAllowed
 from graphrag.connections.errors import ConnectionRefused, PushDecided
-from graphrag.connections.stored_push import PUSH_KIND, Push
-from graphrag.importers.exchange import import_bytes
+from graphrag.connections.stored_push import PUSH_KIND
 from tests.graphrag.connections.conftest import (
     ADMIN,
     EDITOR,
@@ -21,57 +18,16 @@ from tests.graphrag.connections.conftest import (
     new,
     workflow,
 )
+from tests.graphrag.connections.n8n_pushes import (
+    SECRETS,
+    connected,
+    differences,
+    puts,
+    with_secrets,
+)
 from tests.support.data_files import workflow_batches
-from tests.support.faulty_proxy import faulty_proxy
-from tests.support.workflow_servers import N8N_NODE_FIELDS, WRITE_SCOPES, N8nDouble, n8n_double
-
-SECRETS = {
-    "password": "correct-horse-battery-1",
-    "url": "https://ann:pass-in-address-77@api.example.org/orders?api_key=sk_live_0123456789abcdefABCD",
-    "headers": {
-        "parameters": [
-            {"name": "Authorization", "value": "Bearer abcdefghijklmnopqrstuvwxyz0123456789"},
-            {"name": "X-Api-Key", "value": "k-0123456789abcdef0123456789abcdef"},
-            {"name": "Accept", "value": "application/json"},
-        ]
-    },
-    "jsCode": "const token = 'ghp_0123456789abcdefghijABCDEFGHIJ0123';\nreturn items;",
-}
-
-
-@pytest.fixture
-async def writable(setting: Setting, n8n: N8nDouble) -> N8nDouble:
-    n8n.scopes = WRITE_SCOPES
-    return n8n
-
-
-async def connected(setting: Setting, n8n: N8nDouble, **more: Any) -> None:
-    await setting.connections.add(new(n8n.address, push="ask", key=n8n.key, **more), ADMIN)
-    await setting.changes()
-
-
-def puts(n8n: N8nDouble) -> list[str]:
-    """Returns the request lines of updates; none of a running n8n, which keeps no list."""
-    if not isinstance(n8n, N8nDouble):
-        return []
-    return [each.line for each in n8n.api.arrived if each.line.startswith("PUT ")]
-
-
-def differences(one: Any, other: Any, path: str = "") -> list[str]:
-    """Returns the places at which two documents differ."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return [
-            place
-            for name in one.keys() | other.keys()
-            for place in differences(one.get(name), other.get(name), f"{path}.{name}")
-        ]
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        return [
-            place
-            for number, (left, right) in enumerate(zip(one, other, strict=True))
-            for place in differences(left, right, f"{path}[{number}]")
-        ]
-    return [] if one == other else [path]
+from tests.support.server_fronts import PAGE
+from tests.support.workflow_servers import WRITE_SCOPES, N8nDouble, n8n_double
 
 
 async def test_one_parameter_is_written_and_the_rest_of_the_workflow_stays(
@@ -159,63 +115,6 @@ async def test_the_same_field_changed_there_and_here_is_a_conflict_and_not_writt
     assert puts(writable) == []
 
 
-@pytest.mark.parametrize("theirs", ["same field", "another field"])
-async def test_a_version_written_while_ours_is_written_is_not_lost(
-    setting: Setting, writable: N8nDouble, theirs: str
-) -> None:
-    workflow_id = writable.put(workflow("Order", "Check", mode="a", note="x"))
-    await connected(setting, writable)
-    await setting.change("order", "Check", mode="b")
-    fields = {"mode": "c", "note": "x"} if theirs == "same field" else {"mode": "a", "note": "y"}
-
-    def write() -> None:
-        writable.between = None
-        writable.put(workflow("Order", "Check", **fields), id=workflow_id)
-
-    writable.between = write
-    push = await setting.pushed("order")
-    parameters = writable.workflows[workflow_id]["nodes"][1]["parameters"]
-    if theirs == "same field":
-        assert push.state == "failed"
-        assert push.reason is not None
-        assert push.reason.code == "push_overlap"
-        assert parameters == fields
-        assert await setting.changes() == {"Order": "conflict"}
-    else:
-        assert push.state == "verified", push.reason
-        assert parameters == {"mode": "b", "note": "y"}
-
-
-@pytest.mark.slow
-async def test_what_runs_never_changes_by_a_push(setting: Setting, writable: N8nDouble) -> None:
-    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
-    writable.run_published(workflow_id)
-    live = copy.deepcopy(writable.runs(workflow_id))
-    await connected(setting, writable)
-    for number in range(50):
-        await setting.change("order", "Check", mode=f"m{number}")
-        push = await setting.pushed("order")
-        assert push.state == "verified", push.reason
-        assert [each.code for each in push.effects] == ["push_draft_of_live"]
-    assert writable.runs(workflow_id) == live
-    assert writable.went_live == []
-    assert all("publishIfActive=false" in line for line in puts(writable))
-
-
-async def test_a_published_workflow_of_a_server_that_would_publish_is_only_read(
-    setting: Setting, writable: N8nDouble
-) -> None:
-    writable.keeps_published = False
-    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
-    writable.run_published(workflow_id)
-    await connected(setting, writable)
-    await setting.change("order", "Check", mode="b")
-    push = await setting.pushes.plan("shop", "order", EDITOR)
-    assert push is not None
-    assert [each.code for each in push.problems] == ["push_published_read_only"]
-    assert puts(writable) == []
-
-
 async def test_a_key_that_may_only_read_leaves_the_workflow_and_names_the_refusal(
     setting: Setting, writable: N8nDouble
 ) -> None:
@@ -229,6 +128,19 @@ async def test_a_key_that_may_only_read_leaves_the_workflow_and_names_the_refusa
     assert push.reason is not None
     assert push.reason.code == "push_read_only"
     assert writable.workflows[workflow_id] == before
+
+
+async def test_a_page_of_a_proxy_that_stops_a_write_is_not_told_as_a_key_that_may_only_read(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    writable.api.answers[f"PUT /api/v1/workflows/{workflow_id}"] = (403, PAGE)
+    push = await setting.pushed("order")
+    assert push.state == "failed"
+    assert push.reason is not None
+    assert (push.reason.code, push.reason.facts) == ("push_refused", {"reason": "HTTP 403"})
 
 
 async def test_a_version_that_no_workflow_there_uses_is_refused_before(
@@ -342,21 +254,6 @@ async def test_a_push_that_was_planned_for_another_change_is_not_sent(
     assert puts(writable) == []
 
 
-def with_secrets(document: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Returns a workflow with a secret and a note in each node, and the name of a step."""
-    nodes = [
-        {name: value for name, value in node.items() if name in N8N_NODE_FIELDS}
-        for node in document["nodes"]
-    ]
-    for number, node in enumerate(nodes):
-        parameters = node.get("parameters") or {}
-        secret = {"password": f"correct-horse-battery-{number}", "note": "a"}
-        node["parameters"] = {**parameters, **secret}
-    steps = [node["name"] for node in nodes if "stickyNote" not in node["type"]]
-    settings = document.get("settings") or {}
-    return {**document, "nodes": nodes, "settings": settings}, steps[-1]
-
-
 @pytest.mark.parametrize("files", workflow_batches("n8n-*.json"))
 async def test_a_field_beside_a_secret_is_written_alone_to_every_workflow(
     files: list[Path],
@@ -383,199 +280,6 @@ async def test_a_field_beside_a_secret_is_written_alone_to_every_workflow(
                 assert place.endswith(".parameters.note"), file.name
 
 
-@pytest.mark.slow
-async def test_of_versions_written_while_ours_are_written_none_is_lost(
-    setting: Setting, writable: N8nDouble
-) -> None:
-    rounds = 50
-    workflow_id = writable.put(workflow("Order", "Check", mode="0", note="0"))
-    await connected(setting, writable)
-    for number in range(1, rounds):
-        note = str(number) if number % 3 else None
-
-        def write(note: str | None = note) -> None:
-            writable.between = None
-            nodes = copy.deepcopy(writable.workflows[workflow_id]["nodes"])
-            if note is not None:
-                nodes[1]["parameters"]["note"] = note
-                document = {**writable.workflows[workflow_id], "nodes": nodes}
-                writable.put(document, id=workflow_id)
-
-        old = writable.workflows[workflow_id]["nodes"][1]["parameters"]["note"]
-        writable.between = write
-        await setting.change("order", "Check", mode=str(number))
-        push = await setting.pushed("order")
-        assert push.state == "verified", push.reason
-        there = writable.workflows[workflow_id]["nodes"][1]["parameters"]
-        assert (there["mode"], there["note"]) == (str(number), note or old)
-
-
-async def test_a_publication_is_decided_apart_and_says_whose_drafts_go_live(
-    setting: Setting, writable: N8nDouble
-) -> None:
-    writable.scopes = (*WRITE_SCOPES, "workflow:activate")
-    workflow_id = writable.put(workflow("Order", "Check", mode="a", note="x"))
-    writable.run_published(workflow_id)
-    await connected(setting, writable)
-    assert await setting.pushes.plan_publish("shop", "order", EDITOR) is None
-    await setting.change("order", "Check", mode="b")
-    await setting.pushed("order")
-    writable.put(workflow("Order", "Check", mode="b", note="y"), id=workflow_id)
-    push = await setting.pushes.plan_publish("shop", "order", EDITOR)
-    assert push is not None
-    assert {change.place for change in push.changes} == {
-        "nodes › Check › parameters › mode",
-        "nodes › Check › parameters › note",
-    }
-    releases = next(each for each in push.effects if each.code == "push_releases")
-    assert releases.facts == {"own": "1", "others": "1"}
-    assert writable.went_live == []
-    assert (await setting.pushes.approve(push.key, REVIEWER)).state == "verified"
-    assert writable.runs(workflow_id) == writable.workflows[workflow_id]["nodes"]
-
-
-async def test_a_publication_that_the_server_refuses_leaves_what_runs(
-    setting: Setting, writable: N8nDouble
-) -> None:
-    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
-    writable.run_published(workflow_id)
-    await connected(setting, writable)
-    await setting.change("order", "Check", mode="b")
-    await setting.pushed("order")
-    push = await setting.pushes.plan_publish("shop", "order", EDITOR)
-    assert push is not None
-    ended = await setting.pushes.approve(push.key, REVIEWER)
-    assert (ended.state, ended.reason and ended.reason.facts) == ("failed", {"reason": "Forbidden"})
-    assert writable.went_live == []
-
-
-async def test_a_draft_that_somebody_saved_since_is_not_published(
-    setting: Setting, writable: N8nDouble
-) -> None:
-    writable.scopes = (*WRITE_SCOPES, "workflow:activate")
-    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
-    await connected(setting, writable)
-    push = await setting.pushes.plan_publish("shop", "order", EDITOR)
-    assert push is not None
-    writable.put(workflow("Order", "Check", mode="c"), id=workflow_id)
-    ended = await setting.pushes.approve(push.key, REVIEWER)
-    assert (ended.state, ended.reason and ended.reason.code) == ("failed", "push_stale")
-    assert writable.went_live == []
-
-
-async def test_a_page_that_is_saved_over_a_push_is_noticed(
-    setting: Setting, writable: N8nDouble
-) -> None:
-    old = workflow("Order", "Check", mode="a", note="x")
-    workflow_id = writable.put(old)
-    await connected(setting, writable)
-    await setting.change("order", "Check", mode="b")
-    push = await setting.pushed("order")
-    await setting.syncs.run("shop", EDITOR)
-    assert (await setting.pushes.get(push.key)).state == "verified"
-    writable.put(workflow("Order", "Check", mode="a", note="y"), id=workflow_id)
-    await setting.syncs.run("shop", EDITOR)
-    assert (await setting.pushes.get(push.key)).state == "undone"
-    assert await setting.pushes.plan("shop", "order", EDITOR) is None  # theirs was taken
-
-
-async def test_pushes_of_many_at_once_are_sent_in_turn_and_all_verified(
-    setting: Setting, writable: N8nDouble
-) -> None:
-    names = [f"Order {number}" for number in range(10)]
-    ids = [writable.put(workflow(name, "Check", mode="a")) for name in names]
-    await connected(setting, writable)
-    people = [Person(f"p{number}", "reviewer", "default") for number in range(5)]
-    planned: list[Push] = []
-    for number in range(10):
-        await setting.change(f"order-{number}", "Check", mode="b")
-        push = await setting.pushes.plan("shop", f"order-{number}", EDITOR)
-        assert push is not None
-        planned.append(push)
-    ended = await asyncio.gather(
-        *(
-            setting.pushes.approve(push.key, people[number % 5])
-            for number, push in enumerate(planned)
-        )
-    )
-    assert [push.state for push in ended] == ["verified"] * 10
-    assert len(puts(writable)) == 10
-    modes = [writable.workflows[one]["nodes"][1]["parameters"]["mode"] for one in ids]
-    assert modes == ["b"] * 10
-
-
-async def test_a_push_is_sent_once_however_many_approve_it(
-    setting: Setting, writable: N8nDouble
-) -> None:
-    writable.put(workflow("Order", "Check", mode="a"))
-    await connected(setting, writable)
-    await setting.change("order", "Check", mode="b")
-    push = await setting.pushes.plan("shop", "order", EDITOR)
-    assert push is not None
-    outcomes = await asyncio.gather(
-        *(setting.pushes.approve(push.key, REVIEWER) for _ in range(5)), return_exceptions=True
-    )
-    assert sum(isinstance(each, PushDecided) for each in outcomes) == 4
-    assert len(puts(writable)) == 1
-
-
-async def test_a_push_that_is_rejected_while_it_is_sent_ends_as_it_was_sent(
-    setting: Setting, writable: N8nDouble
-) -> None:
-    writable.put(workflow("Order", "Check", mode="a"))
-    await connected(setting, writable)
-    await setting.change("order", "Check", mode="b")
-    push = await setting.pushes.plan("shop", "order", EDITOR)
-    assert push is not None
-    outcomes = await asyncio.gather(
-        setting.pushes.approve(push.key, REVIEWER),
-        *(setting.pushes.reject(push.key, ADMIN) for _ in range(3)),
-        return_exceptions=True,
-    )
-    state = (await setting.pushes.get(push.key)).state
-    assert len(puts(writable)) == (state == "verified")
-    assert sum(not isinstance(each, BaseException) for each in outcomes) == 1
-
-
-@pytest.mark.parametrize("fault", [None, ("after", "closed"), ("before", "closed")])
-async def test_a_graph_becomes_a_workflow_there_exactly_once(
-    setting: Setting, writable: N8nDouble, fault: Any
-) -> None:
-    writable.scopes = (*WRITE_SCOPES, "workflow:create")
-    await import_bytes(
-        setting.approvals,
-        json.dumps(workflow("Return", "Check", mode="a")).encode(),
-        ADMIN,
-        file_name="return.json",
-    )
-    async with faulty_proxy(writable.address) as proxy:
-        await setting.connections.add(new(proxy.address, key=writable.key, push="ask"), ADMIN)
-        push = await setting.pushes.plan_create("shop", "return", EDITOR)
-        assert push is not None
-        assert push.state == "waiting", push.problems
-        assert list(writable.workflows) == []
-        proxy.fault = fault
-        ended = await setting.pushes.approve(push.key, REVIEWER)
-        if fault == ("after", "closed"):
-            assert len(writable.workflows.values()) == 1
-        if ended.state == "failed":
-            await setting.copy(
-                "return", "Check", key="added"
-            )  # its nodes are not the same any more
-            push = await setting.pushes.plan_create("shop", "return", EDITOR)
-            assert push is not None
-            ended = await setting.pushes.approve(push.key, REVIEWER)
-        assert ended.state == "verified", ended.reason
-        [created] = writable.workflows.values()
-        assert (created["name"], created["active"]) == ("Return", False)
-        assert set((await setting.changes()).values()) == {"unchanged"}
-        await setting.change("return", "Check", mode="b")
-        assert (await setting.pushed("return")).state == "verified"
-        assert created["id"] in writable.workflows
-        with pytest.raises(ConnectionRefused):
-            await setting.pushes.plan_create("shop", "return", EDITOR)
-
-
 async def test_new_nodes_are_written_also_those_that_n8n_completes(
     setting: Setting, writable: N8nDouble
 ) -> None:
@@ -592,40 +296,3 @@ async def test_new_nodes_are_written_also_those_that_n8n_completes(
     assert undo is not None
     assert (await setting.pushes.approve(undo.key, REVIEWER)).state == "verified"
     assert len(writable.workflows[workflow_id]["nodes"]) == 2
-
-
-async def test_a_draft_without_a_trigger_is_not_published_and_the_reason_is_told(
-    setting: Setting, writable: N8nDouble
-) -> None:
-    writable.scopes = (*WRITE_SCOPES, "workflow:activate")
-    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
-    writable.run_published(workflow_id)
-    live = copy.deepcopy(writable.runs(workflow_id))
-    await connected(setting, writable)
-    nodes = await setting.source.get_nodes("order")
-    [trigger] = [node for node in nodes if (node.data or {}).get("name") == "Webhook"]
-    await setting.delete("order", trigger.key)
-    assert (await setting.pushed("order")).state == "verified"
-    push = await setting.pushes.plan_publish("shop", "order", EDITOR)
-    assert push is not None
-    ended = await setting.pushes.approve(push.key, REVIEWER)
-    assert ended.state == "failed"
-    assert ended.reason is not None
-    assert "trigger" in ended.reason.facts["reason"]
-    assert writable.runs(workflow_id) == live
-
-
-async def test_nothing_is_created_beside_a_workflow_of_somebody_else_with_the_same_nodes(
-    setting: Setting, writable: N8nDouble
-) -> None:
-    writable.scopes = (*WRITE_SCOPES, "workflow:create")
-    writable.put(workflow("Theirs", "Check", mode="a"))
-    content = json.dumps(workflow("Return", "Check", mode="a")).encode()
-    await import_bytes(setting.approvals, content, ADMIN, file_name="return.json")
-    chosen = new(writable.address, key=writable.key, push="ask", workflows=("None of them",))
-    await setting.connections.add(chosen, ADMIN)
-    push = await setting.pushes.plan_create("shop", "return", EDITOR)
-    assert push is not None
-    ended = await setting.pushes.approve(push.key, REVIEWER)
-    assert (ended.state, ended.reason and ended.reason.code) == ("failed", "push_exists_there")
-    assert [each["name"] for each in writable.workflows.values()] == ["Theirs"]

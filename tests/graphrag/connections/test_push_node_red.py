@@ -47,17 +47,9 @@ def flow(url: str, *, tab: str = "Orders", timeout: str = "10", **more: Any) -> 
 
 async def connected(setting: Setting, address: str, **more: Any) -> str:
     """Connects and reads; returns the key of the graph."""
-    await setting.connections.add(
-        NewConnection(
-            name="shop",
-            kind="node-red",
-            address=address,
-            allow_private=True,
-            push="ask",
-            **more,
-        ),
-        ADMIN,
-    )
+    usual: dict[str, Any] = {"name": "shop", "kind": "node-red", "push": "ask"}
+    wanted = NewConnection(address=address, allow_private=True, **{**usual, **more})
+    await setting.connections.add(wanted, ADMIN)
     await setting.changes()
     [link] = await setting.connections.links(await setting.connections.get("shop"))
     return link.graph_key
