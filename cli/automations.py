@@ -6,36 +6,47 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from cli import render
+from cli.automation_options import AutomationOptions, RunOptions
+from cli.automation_rules import rules_output, show_pause
 from cli.command import command
 from cli.common import EXIT_FAILED, local_time, usage_error
 from cli.options import (
     GraphArgument,
     LimitOption,
     OfGraphOption,
-    OptionGroup,
     argument,
     flag,
     option,
 )
 from cli.output import Output, listing, nothing
-from cli.sessions import run_output, runs_output
+from cli.sessions import run_output, runs_output, show_trial
 from graphrag.app.automation_services import automation_service
+from graphrag.app.automation_trial import try_automation
 from graphrag.app.model_services import worker_of
 from graphrag.app.models import Model, open_model
 from graphrag.app.wiring import Services
+from graphrag.approvals import title
 from graphrag.automations.automation import KIND
+from graphrag.automations.automation_store import Automations
 from graphrag.automations.automation_view import AutomationAnswer, RunSummary, run_summary
 from graphrag.automations.drafts import AutomationChanges, AutomationDraft
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.templates import templates
 from graphrag.automations.worker import Worker
+from graphrag.automations.workspace_rules import (
+    WorkspaceBudget,
+    pause_all,
+    read_rules,
+    resume_all,
+    set_budget,
+)
 from graphrag.i18n import Language
 from graphrag.leases import now_ms
 from graphrag.roles import Person
@@ -51,61 +62,45 @@ IdArgument = Annotated[str, argument("ID", "An automation's id (see `nodius auto
 MAX_SKIPPED = 5  # reasons shown of one automation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutomationOptions(OptionGroup):
-    """The task of an automation, its schedule and its limits."""
-
-    message: Annotated[str | None, option("--message -m", "TEXT", "The task.")] = None
-    cron: Annotated[
-        str | None, option("--cron", "CRON", "Schedule in five fields, such as '0 2 * * 1-5'.")
-    ] = None
-    at: Annotated[
-        list[str] | None,
-        option("--at", "TIME", "A date to run at instead (ISO 8601); may be repeated."),
-    ] = None
-    timezone: Annotated[
-        str | None, option("--timezone", "ZONE", "Time zone of the schedule, such as Europe/Paris.")
-    ] = None
-    mode: Annotated[
-        str | None, option("--mode", "MODE", "report, or propose (may propose changes).")
-    ] = None
-    use: Annotated[
-        list[str] | None, option("--use", "NODE", "A node that the task is about; may be repeated.")
-    ] = None
-    since: Annotated[
-        str | None,
-        option("--since", "PERIOD", "Add the history of these nodes since then, such as -1_DAY."),
-    ] = None
-    max_cost: Annotated[float | None, option("--max-cost", "USD", "Maximum cost of one run.")] = (
-        None
-    )
-
-    def fields(self, name: str | None) -> dict[str, Any]:
-        """Returns the fields of an automation that were given as options."""
-        period = {} if self.since is None else {"period": {"from": self.since, "to": "NOW"}}
-        blocks = [
-            {"id": f"b{i}", "type": "USE", "target": {"kind": "node", "key": key}, **period}
-            for i, key in enumerate(self.use or (), 1)
-        ]
-        given = {
-            "name": name,
-            "message": self.message,
-            "cron": self.cron,
-            "dates": [_instant(each) for each in self.at] if self.at else None,
-            "timezone": self.timezone,
-            "mode": self.mode,
-            "blocks": blocks or None,
-            "budget": None if self.max_cost is None else {"costUsd": self.max_cost},
-        }
-        return {field: value for field, value in given.items() if value is not None}
+@command(automations, "pause-all")
+async def pause_everything(
+    services: Services,
+    person: Person,
+    reason: Annotated[str, option("--reason", "TEXT", "Why, for those who see it.")] = "",
+) -> Output:
+    """Pause all automations of the workspace, with the reason."""
+    return await rules_output(_store(services), await pause_all(_store(services), person, reason))
 
 
-def _instant(text: str) -> int:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        usage_error(f"--at {text!r}: write a time as 2026-11-23T02:00+01:00")
-    return round((at if at.tzinfo else at.astimezone()).astimezone(UTC).timestamp() * 1000)
+@command(automations, "resume-all")
+async def resume_everything(services: Services, person: Person) -> Output:
+    """End the pause of all automations."""
+    return await rules_output(_store(services), await resume_all(_store(services), person))
+
+
+@command(automations, "budget")
+async def workspace_budget(
+    services: Services,
+    person: Person,
+    tokens: Annotated[
+        int | None, option("--tokens", "N", "Tokens of a day for all together.", min=1)
+    ] = None,
+    cost: Annotated[
+        float | None, option("--cost", "USD", "Cost of a day for all together.", min=0.0001)
+    ] = None,
+    clear: Annotated[bool, flag("--clear", "Remove both limits.")] = False,
+) -> Output:
+    """Show or set what all automations of the workspace together may use in a day."""
+    if clear or tokens is not None or cost is not None:
+        limits = WorkspaceBudget(day_tokens=tokens, day_cost_usd=cost)
+        return await rules_output(
+            _store(services), await set_budget(_store(services), person, limits)
+        )
+    return await rules_output(_store(services), await read_rules(_store(services).records))
+
+
+def _store(services: Services) -> Automations:
+    return automation_service(services).store
 
 
 @command(automations, "add")
@@ -115,15 +110,13 @@ async def add(
     language: Language,
     graph: GraphArgument,
     draft: AutomationOptions,
+    limits: RunOptions,
     name: Annotated[str | None, argument("[NAME]", "The name of the automation.")] = None,
     template: Annotated[
         str | None, option("--template", "NAME", "A prepared task, such as nightly-check.")
     ] = None,
     from_thread: Annotated[
         str | None, option("--from-thread", "ID", "Use your messages of this conversation.")
-    ] = None,
-    event: Annotated[
-        str | None, option("--event", "NAME", "Run at this event (see `nodius event`).")
     ] = None,
 ) -> Output:
     """Add an automation of a graph. Without --cron, --at and --event it is started by hand."""
@@ -133,9 +126,7 @@ async def add(
     fields: dict[str, Any] = (
         {"mode": "propose"} if template is None else prepared[template].fields(graph)
     )
-    fields |= {"graphKey": graph, **draft.fields(name)}
-    if event is not None:
-        fields["event"] = event
+    fields |= {"graphKey": graph, **draft.fields(name), **limits.fields()}
     if from_thread is not None:
         fields["fromThreadId"] = from_thread
     if "name" not in fields:
@@ -178,7 +169,8 @@ async def list_automations(
     """
     service = automation_service(services)
     stored = await service.list(person, graph_key=graph, limit=limit, language=language)
-    return listing(
+    rules = await read_rules(service.store.records)
+    output = listing(
         [a.to_document() for a in stored],
         ["id", "graph", "name", "next", "last", "waits", "today"],
         [_row(a, language) for a in stored],
@@ -186,6 +178,12 @@ async def list_automations(
         numbers=[5],
         folded=2,
     )
+
+    def show() -> None:
+        show_pause(rules)
+        replace(output, notes=()).finish(as_json=False)
+
+    return replace(output, text=show)
 
 
 def _row(a: AutomationAnswer, language: Language) -> list[Any]:
@@ -253,10 +251,11 @@ async def edit(
     language: Language,
     automation_id: IdArgument,
     draft: AutomationOptions,
+    limits: RunOptions,
     name: Annotated[str | None, option("--name", "NAME", "The new name.")] = None,
 ) -> Output:
     """Change an automation. Its next run is computed from now."""
-    fields = draft.fields(name)
+    fields = {**draft.fields(name), **limits.fields()}
     if not fields:
         usage_error("nothing to change: give an option such as --cron or --message")
     service = automation_service(services)
@@ -314,6 +313,23 @@ async def run(
     ended = "" if thread.session is None else str(thread.session.end_reason or "")
     code = 0 if ended in ("", "COMPLETED") else EXIT_FAILED
     return replace(run_output(thread), exit_code=code)
+
+
+@command(automations, "try")
+async def try_one(
+    services: Services, person: Person, language: Language, automation_id: IdArgument
+) -> Output:
+    """Run an automation to see what it would report and propose now. Nothing of it is stored."""
+    async with open_model(services.settings, embedder=services.embedder) as model:
+        service = automation_service(services)
+        trial = await try_automation(services, model, service, automation_id, person)
+    titles = [title(one, language) for one in trial.proposals]
+    document = run_summary(trial.run).to_document()
+
+    def show() -> None:
+        show_trial(trial.run, titles)
+
+    return Output(document={"run": document, "proposals": titles}, text=show)
 
 
 @command(automations, "runs")

@@ -4,9 +4,10 @@ that start them.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field
 
 from graphrag.agent.thread_messages import to_stored
@@ -15,8 +16,10 @@ from graphrag.automations.automation_view import AutomationAnswer, RunSummary, r
 from graphrag.automations.drafts import AutomationChanges, AutomationDraft, EventName, EventRequest
 from graphrag.automations.event_starts import EventAnswer, start_by_event
 from graphrag.automations.templates import AutomationTemplate, templates
+from server.approval_documents import ApprovalDocument, ApprovalListing, large_answer
 from server.bodies import AnswerBody, Id, RequestBody, Success
 from server.error_schemas import ERRORS, MODEL_ERRORS
+from server.http_turns import until_gone
 from server.requests import EXCLUDE_NONE, GraphKey, InLanguage, Limit, Workspaces, state_of
 
 router = APIRouter(prefix="/api", tags=["automations"], responses=ERRORS)
@@ -113,6 +116,48 @@ async def run(
     state_of(request).limits.messages.spend(place.person.user_id)
     thread = await place.automations.run(automation_id, place.person, supersede=supersede)
     return RunStarted(session_id=thread.key, phase=session_of(thread).phase)
+
+
+class TrialAnswer(AnswerBody):
+    """What a tried run did. `run` and `proposals` are not stored, and cannot be decided.
+
+    `messages`: what was said, in OpenAI's form.
+    """
+
+    run: RunSummary
+    messages: list[dict[str, Any]]
+    proposals: list[ApprovalDocument]
+
+
+@router.post(
+    "/automations/{automation_id}/trial",
+    response_model=TrialAnswer,
+    responses=MODEL_ERRORS,
+    **EXCLUDE_NONE,
+)
+async def tried(
+    request: Request, workspaces: Workspaces, automation_id: Id, language: InLanguage
+) -> Response:
+    """Runs an automation to see what it would report and propose now. For its owner and admins.
+
+    Only the usage of the model is stored. It ends after 4 minutes, or when the client disconnects.
+    """
+    place, _ = await workspaces.of_automation(automation_id, language)
+    state = state_of(request)
+    with state.activity.trials.taken(place.person):
+        state.limits.messages.spend(place.person.user_id)
+        work = place.workspace.try_automation(automation_id, place.person)
+        trial = await until_gone(request, work)
+
+    def answer() -> TrialAnswer:
+        listing = ApprovalListing(language)
+        return TrialAnswer(
+            run=run_summary(trial.run),
+            messages=to_stored(trial.run.messages),
+            proposals=[listing.document(place, one) for one in trial.proposals],
+        )
+
+    return await large_answer(await asyncio.to_thread(answer))
 
 
 @router.post("/automations/{automation_id}/enable", **EXCLUDE_NONE)

@@ -19,9 +19,12 @@ SCHEMA_VERSION = 1
 RUN = "auto/"  # Prefix of the keys of runs.
 NAME_CHARS = 80
 MAX_SKIPPED = 50
+MAX_LATE = 20
 
 PauseReason = Literal["person", "failures", "owner_unseen", "graph_gone"]
-SkipReason = Literal["missed", "running", "waiting", "unchanged", "budget"]
+SkipReason = Literal[
+    "missed", "running", "waiting", "unchanged", "budget", "all_paused", "workspace_budget"
+]
 
 
 class Budget(Document):
@@ -138,12 +141,17 @@ class AutomationFields(BaseModel):
     overlap: Literal["supersede", "skip"] = "supersede"
     missed: Missed = "last"
     catch_up_s: int = 86_400
+    provider: str | None = None
+    """The provider of the model that its runs ask; None: the configured one."""
+    model: str | None = None
     budget: Budget = Budget()
     proposal_ttl_s: int = 7 * 86_400
     language: Language = "en"
     failures: int = 0
     """Number of consecutive failed runs."""
     skipped: tuple[Skipped, ...] = ()
+    late_times: tuple[int, ...] = ()
+    """Occurrences that did not begin in time and were reported, the latest first."""
     last_session_id: str | None = None
     last_ended_id: str | None = None
     """The last run whose end was recorded."""
@@ -165,6 +173,10 @@ class Automation(AutomationFields, Document):
     def schedule(self) -> Schedule:
         """The schedule. Raises: ScheduleError if the time zone no longer exists."""
         return schedule(cron=self.cron, dates=self.dates, timezone=self.timezone)
+
+    @property
+    def has_own_model(self) -> bool:
+        return self.provider is not None or self.model is not None
 
     @property
     def calendar(self) -> Calendar:
@@ -209,6 +221,10 @@ class Automation(AutomationFields, Document):
         """Returns the automation with another skipped occurrence."""
         skipped = (Skipped(time=time, reason=reason, count=count), *self.skipped)[:MAX_SKIPPED]
         return self.model_copy(update={"skipped": skipped})
+
+    def with_late(self, time: int) -> Automation:
+        """Returns the automation with another late occurrence."""
+        return self.model_copy(update={"late_times": (time, *self.late_times)[:MAX_LATE]})
 
     def paused(self, reason: PauseReason) -> Automation:
         """Returns the automation paused for this reason."""

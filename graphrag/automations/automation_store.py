@@ -224,14 +224,16 @@ class Automations:
         *,
         trigger: Trigger,
         notes: Sequence[Message] = (),
+        reference: int | None = None,
     ) -> StoredThread | None:
         """Stores the changed automation and the run of an occurrence in one transaction. Returns
         None if another server did so.
 
-        `notes` are added before the template's messages, for this run only.
+        `notes` are added before the template's messages, for this run only. `reference`: the time
+        from which its periods are counted, by default its own.
         """
         seed = await self.seed(automation)
-        run = self._run(automation, seed, scheduled_time, trigger, notes)
+        run = self._run(automation, seed, scheduled_time, trigger, notes, reference)
         try:
             await self.records.write([_write(automation), thread_write(SESSION_KIND, run, None)])
         except RecordConflict:
@@ -253,6 +255,7 @@ class Automations:
         scheduled_time: int,
         trigger: Trigger,
         notes: Sequence[Message],
+        reference: int | None,
     ) -> Thread:
         history = [dict(message) for message in seed.conversation_history]
         if history:
@@ -260,7 +263,7 @@ class Automations:
                 "automationId": automation.key,
                 "automationVersion": automation.version,
                 "trigger": trigger,
-                "scheduledTime": scheduled_time,
+                "scheduledTime": scheduled_time if reference is None else reference,
                 "timezone": automation.timezone,
             }
         session = AgentSession(
@@ -269,6 +272,7 @@ class Automations:
             automation_version=automation.version,
             trigger=trigger,
             scheduled_time=scheduled_time,
+            reference_time=reference,
             roundtrip_limit=automation.budget.model_calls,
             require_validation=automation.require_validation,
         )

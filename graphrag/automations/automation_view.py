@@ -30,6 +30,7 @@ class RunSummary(AnswerBody):
     waiting: dict[str, Any] | None = None
     report: dict[str, Any] | None = None
     scheduled_time: int = 0
+    reference_time: int | None = None
     queued_time: int | None = None
     started_time: int | None = None
     ended_time: int | None = None

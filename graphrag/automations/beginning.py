@@ -7,17 +7,17 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from datasources.base import RecordStore
-from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, session_of
 from graphrag.approvals import Approvals, title
 from graphrag.automations.automation import Automation, LastSeen
 from graphrag.automations.errors import AutomationRefused, AutomationsSpent, SessionRefused
-from graphrag.automations.session_events import SessionEvents
+from graphrag.automations.session_events import SessionEvents, refused
 from graphrag.i18n import text
 from graphrag.llm.base import SystemMessage
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import Trigger
 from graphrag.sessions.machine import SessionEvent
-from graphrag.sessions.phases import EndReason, EventName
+from graphrag.sessions.phases import EndReason, EventName, Phase, SessionKind
 from graphrag.sessions.schedules import zone_of
 
 # Maximum number of proposals of a replaced run; more than its model calls can make.
@@ -50,6 +50,19 @@ def check_may_run(automation: Automation, now: int) -> None:
             return
 
 
+def reference_of(thread: Thread) -> int:
+    """Returns the time of a run that has ended, from which its periods were counted.
+
+    Raises: AutomationRefused for a template, SessionRefused for an open run.
+    """
+    session = session_of(thread)
+    if session.kind is not SessionKind.AUTOMATION:
+        raise AutomationRefused("template_not_run")
+    if session.phase is not Phase.COMPLETED:
+        raise refused(thread)
+    return session.reference
+
+
 async def begin_run(
     approvals: Approvals,
     events: SessionEvents,
@@ -59,13 +72,15 @@ async def begin_run(
     *,
     trigger: Trigger,
     notes: Sequence[SystemMessage] = (),
+    reference: int | None = None,
 ) -> Thread | None:
     """Claims a run for an instant and ends the runs that it replaces. Returns None if another
     process claimed it.
 
     `automation`: its new state, stored over the version that was read. `notes`: additional
-    messages for the run. Units: `at` in milliseconds since 1970. Raises: GraphNotFound,
-    SessionNotFound, ThreadVersion, BadDocument.
+    messages for the run. `reference`: the time from which its periods are counted, by default
+    `at`. Units: milliseconds since 1970. Raises: GraphNotFound, SessionNotFound, ThreadVersion,
+    BadDocument.
     """
     store = events.store
     spent = automation.spent_on(store.clock())
@@ -77,7 +92,7 @@ async def begin_run(
         }
     )
     notes = [*await _undecided(approvals, automation, replaced), *notes]
-    claimed = await store.claim(updated, at, trigger=trigger, notes=notes)
+    claimed = await store.claim(updated, at, trigger=trigger, notes=notes, reference=reference)
     if claimed is None:
         return None
     ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)

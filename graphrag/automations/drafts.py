@@ -32,6 +32,7 @@ def _small(data: Any) -> Any:
 
 
 EventName = Annotated[str, Field(max_length=80, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+ModelName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 EventKey = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 EventData = Annotated[Any, AfterValidator(_small)]
 
@@ -106,6 +107,8 @@ class _DraftFields(_Form):
     catch_up_s: int | None = Field(default=None, ge=0, le=366 * 86_400)
     proposal_ttl_s: int | None = Field(default=None, ge=60, le=366 * 86_400)
     language: Language | None = None
+    provider: ModelName | None = None
+    model: ModelName | None = None
     budget: BudgetDraft | None = None
 
     def apply(self, automation: Automation) -> Automation:

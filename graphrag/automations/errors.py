@@ -42,6 +42,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "automation_message_empty": "message",
     "automation_message_long": "message",
     "automation_cost_unpriced": "budget.costUsd",
+    "automation_model": "model",
 }
 
 

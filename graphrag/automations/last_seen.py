@@ -78,6 +78,21 @@ class Members:
         ]
         return min([stored, *seen], key=ROLE_ORDER.index)
 
+    async def looked(self, user_id: str) -> int | None:
+        """Returns the time up to which a person has seen what happened; None: never."""
+        record = await self._records.get(KIND, user_id)
+        at = record.data.get("lookedTime") if record else None
+        return at if isinstance(at, int) else None
+
+    async def note_look(self, person: Person, time: int) -> None:
+        """Stores that a person has seen what happened up to a time. Raises: SourceError."""
+
+        def looked(earlier: Record | None) -> dict[str, Any]:
+            data = dict(earlier.data) if earlier else {"role": person.role, "seenTime": time}
+            return {**data, "lookedTime": max(time, data.get("lookedTime", 0))}
+
+        await change_record(self._records, KIND, person.user_id, looked)
+
     async def is_gone(self, user_id: str) -> bool:
         """Returns whether a person was seen before, but not for 90 days."""
         record = await self._records.get(KIND, user_id)

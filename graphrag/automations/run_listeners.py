@@ -14,7 +14,7 @@ from graphrag.i18n import Language
 Following = Callable[[Thread, Language], AbstractContextManager[Callable[[Event], None]]]
 
 
-async def stored_nothing(_: Thread) -> bool:
+async def stored_nothing(*_: object) -> bool:
     """Reports that nothing had to be stored."""
     return True
 
@@ -28,7 +28,9 @@ class RunListeners:
     kill; False: it could not, and is called again later. `announced`: called once for each end and
     wait of a run, also if another server stored it. `expiring`: the number of a run's proposals
     that have a day left; without it they are not marked as notified. `paused`: the service paused
-    an automation. `occurred`: the result of an occurrence: `run`, or why it began no run.
+    an automation. `late`: stores what others are sent of an occurrence that did not begin in time,
+    perhaps again after a kill; `late_noted`: called once for it. `occurred`: the result of an
+    occurrence: `run`, or why it began no run.
     """
 
     following: Following = lambda _thread, _language: nullcontext(lambda _: None)
@@ -36,4 +38,6 @@ class RunListeners:
     announced: Callable[[Thread], None] = lambda _: None
     expiring: Callable[[Thread, int], None] | None = None
     paused: Callable[[Automation, PauseReason], None] = lambda _automation, _reason: None
+    late: Callable[[Automation, int], Awaitable[bool]] = stored_nothing
+    late_noted: Callable[[Automation], None] = lambda _automation: None
     occurred: Callable[[Automation, str], None] = lambda _automation, _result: None

@@ -22,6 +22,8 @@ from graphrag.automations.errors import AutomationError, SessionRefused
 from graphrag.automations.last_seen import DAY_MS, Members
 from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.session_events import SessionEvents
+from graphrag.llm.base import LLMProvider
+from graphrag.llm.registry import Pricing
 from graphrag.roles import ClientInfo, Person
 from graphrag.sessions.agent_session import AgentSession, RunBudget
 from graphrag.sessions.machine import SessionEvent, SessionLimits
@@ -40,7 +42,9 @@ MAX_FAILURES: Final = 3  # Number of consecutive failed runs that pauses an auto
 class Runner:
     """The runs of one workspace that this process executes.
 
-    Keeps the last `keep` ended runs of an automation, each for `keep_days`.
+    Keeps the last `keep` ended runs of an automation, each for `keep_days`. `sleep` replaces the
+    wait for a notice or the next check. `models` returns the models that automations name; it does
+    not raise.
     """
 
     def __init__(
@@ -53,7 +57,8 @@ class Runner:
         keep: int = 100,
         keep_days: int = 90,
         listeners: RunListeners | None = None,
-        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[Any]] | None = None,
+        models: Callable[[str | None, str | None], tuple[LLMProvider, Pricing]] | None = None,
     ) -> None:
         self.automations = automations
         self.agent = agent
@@ -65,12 +70,19 @@ class Runner:
         self.keep_ms = keep_days * DAY_MS
         self.sleep = sleep
         self.listeners = listeners or RunListeners()
+        self.models = models
 
-    async def run(self, session_id: str, event: EventName) -> AgentSession | None:
+    async def run(
+        self,
+        session_id: str,
+        event: EventName,
+        on_working: Callable[[bool], None] = lambda _: None,
+    ) -> AgentSession | None:
         """Executes a run until it ends, waits or pauses. Returns None if another process holds it
         or its graph.
 
-        Raises: AutomationError, ThreadError, SourceError.
+        `on_working`: called with False when only the announced end is awaited, and with True if a
+        person lets the run continue. Raises: AutomationError, ThreadError, SourceError.
         """
         stored = await self.automations.session(session_id)
         thread = stored.thread
@@ -78,12 +90,14 @@ class Runner:
         try:
             async with self.slots.held(thread.graph_key, facts=facts) as slot:
                 with slot.step():
-                    return await self._work(thread, event)
+                    return await self._work(thread, event, on_working)
         except (ThreadBusy, SessionPast) as exc:
             log.info("run_not_taken", extra={"session_id": session_id, "error": type(exc).__name__})
             return None
 
-    async def _work(self, thread: Thread, event: EventName) -> AgentSession:
+    async def _work(
+        self, thread: Thread, event: EventName, on_working: Callable[[bool], None]
+    ) -> AgentSession:
         while True:
             automation = await self._automation(thread)
             person = await self._person(thread, automation)
@@ -100,7 +114,8 @@ class Runner:
                 async with asyncio.timeout(
                     max(MIN_ACTIVE_MS, order.budget.active_ms - session.active_ms) / 1000
                 ):
-                    running = self.agent.work(thread.key, person, order, language=language)
+                    agent = self._agent_of(automation)
+                    running = agent.work(thread.key, person, order, language=language)
                     with self.listeners.following(thread, language or "en") as report:
                         async with aclosing(running) as events:
                             async for agent_event in events:
@@ -114,34 +129,49 @@ class Runner:
             thread = (await self.automations.session(thread.key)).thread
             if session_of(thread).phase is Phase.WAITING_COMPLETION_CONFIRMATION:
                 await self._count(thread)  # recorded now, in case this process dies
+                on_working(False)
                 thread = await self._confirmed(thread.key)
             session = session_of(thread)
             await self.account(thread)
             if session.phase is not Phase.CALLING_AI or session.end_reason is not None:
                 return session
             event = EventName.SESSION_ACTIVATION_REQUESTED  # a person asked it to continue
+            on_working(True)
+
+    def _agent_of(self, automation: Automation | None) -> SessionAgent:
+        """Returns the agent with the model that the automation names, if it names one."""
+        if automation is None or self.models is None or not automation.has_own_model:
+            return self.agent
+        return self.agent.with_model(*self.models(automation.provider, automation.model))
 
     async def _confirmed(self, session_id: str) -> Thread:
         """Waits for the decision of a person about an announced end, or for its time, and returns
         the run.
         """
+        # A decision is stored under the lease of the run, which is then given back.
+        with self.agent.leases.watched(session_id) as inbox:
+            return await self._confirmation(session_id, self.sleep or inbox.wait)
+
+    async def _confirmation(
+        self, session_id: str, pause: Callable[[float], Awaitable[Any]]
+    ) -> Thread:
         while True:
             thread = (await self.automations.session(session_id)).thread
             session = session_of(thread)
             if session.phase is not Phase.WAITING_COMPLETION_CONFIRMATION:
                 if not await self.agent.leases.runs(session_id):
                     return thread
-                await self.sleep(CONFIRMATION_POLL_S)  # the decision is just being stored
+                await pause(CONFIRMATION_POLL_S)  # the decision is just being stored
                 continue
             left_s = (int((session.waiting or {}).get("at", 0)) - self.automations.clock()) / 1000
             if left_s > 0:
-                await self.sleep(min(left_s, CONFIRMATION_POLL_S))
+                await pause(min(left_s, CONFIRMATION_POLL_S))
                 continue
             with suppress(SessionRefused, ThreadBusy):
                 return await self.events.apply(
                     session_id, SessionEvent(name=EventName.COMPLETION_CONFIRMED)
                 )
-            await self.sleep(CONFIRMATION_POLL_S)
+            await pause(CONFIRMATION_POLL_S)
 
     async def give_up(
         self, stored: StoredThread, name: EventName, *, reason: EndReason | None = None

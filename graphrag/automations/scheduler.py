@@ -1,6 +1,7 @@
 """Starts due automations of each workspace at fixed intervals, and executes their runs.
 
-Each server has one scheduler. A decision, an edit or the end of a run wakes it before its time.
+Each server has one scheduler. A decision, an edit or the end of a run wakes it before its time,
+also one at another server if the database tells changes.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from contextlib import asynccontextmanager, suppress
 from itertools import chain, zip_longest
 from typing import Final, Self, final
 
+from datasources.notices import NoticeRouter
+from graphrag.agent.thread_store import SESSION_KIND
+from graphrag.approvals.approval import KIND as APPROVAL
+from graphrag.automations.automation import KIND as AUTOMATION
 from graphrag.automations.worker import Start, Worker
 from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
 TICK_S: Final = 5.0
+HOUR_S: Final = 3_600.0
 # Random share by which intervals differ, so that servers do not tick at the same time.
 SPREAD: Final = 0.2
 # A separate generator, so that the shared one of the process is not advanced.
@@ -53,10 +59,21 @@ class Wakeups:
         return is_decided
 
 
+async def wake_at_notices(notices: NoticeRouter, wakeups: Wakeups) -> None:
+    """Wakes a scheduler when automations, runs or proposals change, here or at another server."""
+    with notices.subscribed(APPROVAL, AUTOMATION, SESSION_KIND) as inbox:
+        while True:
+            told = await inbox.wait(HOUR_S)
+            for workspace in {one.workspace for one in told or () if one.kind == APPROVAL}:
+                wakeups.wake(workspace)
+            wakeups.wake()
+
+
 @final
 class Scheduler:
     """Executes the runs of all workspaces, `at_once` of them concurrently; 0: it starts none.
 
+    A run whose end is announced keeps its graph, but takes no place of another.
     `workspaces` returns the names of those with automations or runs; `worker` opens one of them.
     `wakeups` is shared with the code that wakes this scheduler.
     """
@@ -72,8 +89,11 @@ class Scheduler:
         self._workspaces = workspaces
         self._worker = worker
         self._at_once = at_once
+        # By workspace and graph.
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._ending: set[tuple[str, str]] = set()
         self._wakeups = wakeups or Wakeups()
+        self._ticks = asyncio.Lock()  # one at a time
         # Number of automations that were due at the last tick but not begun.
         self.late = 0
 
@@ -81,6 +101,11 @@ class Scheduler:
     def is_idle(self) -> bool:
         """Whether this process executes no run."""
         return not self._running
+
+    @property
+    def free_places(self) -> int:
+        """Number of runs that may be started now."""
+        return self._at_once - len(self._running) + len(self._ending)
 
     def wake(self, workspace: str | None = None) -> None:
         """Ticks soon. With a workspace: because one of its proposals was decided here."""
@@ -99,15 +124,27 @@ class Scheduler:
             await self.close()
 
     async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
+            began = loop.time()
+            runs = 0
             try:
-                await self.tick()
+                runs = await self.tick()
             except Exception:
                 log.exception("tick_failed")
+            if not runs:
+                # However often it is woken, it reads in vain at most half of the time.
+                await asyncio.sleep(loop.time() - began)
             await self._wakeups.wait(TICK_S * _RANDOM.uniform(1 - SPREAD, 1 + SPREAD))
 
     async def tick(self) -> int:
-        """Checks each workspace once. Returns the number of runs started."""
+        """Checks each workspace once, after the tick under way. Returns the number of runs
+        started.
+        """
+        async with self._ticks:
+            return await self._tick()
+
+    async def _tick(self) -> int:
         starts: list[list[tuple[Worker, Start]]] = []
         late = 0
         for name in await self._workspaces():
@@ -117,9 +154,7 @@ class Scheduler:
                 running = frozenset(
                     graph for workspace, graph in self._running if workspace == name
                 )
-                runs = await worker.tick(
-                    self._at_once - len(self._running), running, decided=decided
-                )
+                runs = await worker.tick(self.free_places, running, decided=decided)
                 late += worker.late
                 starts.append([(worker, start) for start in runs])
             except Exception:  # the other workspaces continue
@@ -129,24 +164,32 @@ class Scheduler:
         # The first run of each workspace, then the second one.
         in_turns = chain.from_iterable(zip_longest(*starts))
         for worker, start in (start for start in in_turns if start is not None):
-            if len(self._running) >= self._at_once:
+            if self.free_places <= 0:
                 break  # it is stored as queued, and the next tick starts it
             key = (worker.automations.workspace, start.graph_key)
             if key not in self._running:
-                task = asyncio.create_task(self._run(worker, start))
+                task = asyncio.create_task(self._run(worker, start, key))
                 self._running[key] = task
                 task.add_done_callback(lambda _, key=key: self._left(key))
                 begun += 1
         return begun
 
-    async def _run(self, worker: Worker, start: Start) -> None:
+    async def _run(self, worker: Worker, start: Start, key: tuple[str, str]) -> None:
+        def on_working(is_working: bool) -> None:
+            if is_working:
+                self._ending.discard(key)
+            else:
+                self._ending.add(key)
+                self._wakeups.wake()
+
         try:
-            await worker.runner.run(start.session_id, start.event)
+            await worker.runner.run(start.session_id, start.event, on_working)
         except Exception:  # its stored state is unchanged, and another tick resumes it
             log.exception("run_failed", extra={"session_id": start.session_id})
 
     def _left(self, key: tuple[str, str]) -> None:
         self._running.pop(key, None)
+        self._ending.discard(key)
         self._wakeups.wake()
 
     async def run_due(self) -> int:
@@ -155,12 +198,17 @@ class Scheduler:
         """
         total = 0
         while True:
+            was_idle = self.is_idle
             begun = await self.tick()
             total += begun
-            if self.is_idle:
+            # No run was started, here or by a tick that was waited for, and none ended meanwhile.
+            if was_idle and self.is_idle and not begun:
                 return total
-            await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.sleep(0)
+            if not self.is_idle:
+                woken = asyncio.create_task(self._wakeups.wait(HOUR_S))
+                events = {woken, *self._running.values()}
+                await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+                await end_tasks(woken)
 
     async def close(self) -> None:
         """Stops the runs of this process; other processes resume them."""

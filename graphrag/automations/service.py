@@ -28,10 +28,11 @@ from graphrag.automations import drafts, errors
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.automation_view import AutomationAnswer, automation_answer
-from graphrag.automations.beginning import begin_run, check_may_run
+from graphrag.automations.beginning import begin_run, check_may_run, reference_of
 from graphrag.automations.session_control import SessionControl, check_own, check_role
+from graphrag.automations.workspace_rules import check_workspace
 from graphrag.commands import BlockChecker, SentBlock, blocks_of, words_of
-from graphrag.config import Settings
+from graphrag.config import Settings, SettingsError
 from graphrag.i18n import Language
 from graphrag.llm.base import SystemMessage, UsageReport, UserMessage
 from graphrag.llm.registry import Pricing
@@ -58,7 +59,8 @@ class AutomationService:
     chats: Threads
     approvals: Approvals
     settings: Settings
-    pricing: Callable[[], Pricing]
+    # Returns the prices of a provider's model, None for the configured ones.
+    pricing: Callable[[str | None, str | None], Pricing]
     blocks: BlockChecker
     sessions: SessionControl
     on_changed: Callable[[], None] = lambda: None
@@ -316,12 +318,15 @@ class AutomationService:
         supersede: bool = False,
         trigger: Trigger = "manual",
         notes: Sequence[SystemMessage] = (),
+        reference: int | None = None,
     ) -> Thread:
         """Begins a run now, or queues it while its graph is busy. `notes`: messages for this run.
+        `reference`: the time from which its periods are counted, by default now.
 
         Raises: AutomationError (paused, another run is open, a daily limit is reached),
         GraphNotFound.
         """
+        await check_workspace(self.store)
         stopped: list[StoredThread] = []
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             # Read before the open runs, so that a run claimed in between makes this claim fail.
@@ -346,11 +351,20 @@ class AutomationService:
                 replaced,
                 trigger=trigger,
                 notes=notes,
+                reference=reference,
             )
             if begun is not None:
                 self.on_changed()
                 return begun
         raise errors.AutomationChanged(id=automation_id)
+
+    async def retry(self, session_id: str, person: Person) -> Thread:
+        """Runs an automation again for the time of a run that has ended. Raises: as `run`,
+        SessionNotFound, SessionRefused for an open run.
+        """
+        thread = await self.sessions.get(session_id, person)
+        automation_id = session_of(thread).automation_id
+        return await self.run(automation_id, person, reference=reference_of(thread))
 
     async def _open_runs(self, automation_id: str, *, supersede: bool) -> list[StoredThread]:
         """Returns the open runs. Raises: AutomationRefused if there are some that must not be
@@ -379,9 +393,13 @@ class AutomationService:
 
     def _checked(self, automation: Automation) -> Automation:
         budget = automation.budget
-        if budget.cost_usd is not None or budget.day_cost_usd is not None:
-            pricing = self.pricing()
-            if pricing.cost_usd(UsageReport(prompt=1, completion=1)) is None:
+        is_limited = budget.cost_usd is not None or budget.day_cost_usd is not None
+        if is_limited or automation.has_own_model:
+            try:
+                pricing = self.pricing(automation.provider, automation.model)
+            except SettingsError as exc:
+                raise errors.AutomationInvalid("automation_model", setting=exc.name) from exc
+            if is_limited and pricing.cost_usd(UsageReport(prompt=1, completion=1)) is None:
                 raise errors.AutomationInvalid("automation_cost_unpriced", model=pricing.model)
         return drafts.scheduled(automation, self.settings, self.store.clock())
 

@@ -27,7 +27,7 @@ from graphrag.sessions.phases import EndReason, EventName, Phase, SessionKind
 from graphrag.stored_records import given
 
 STOP_WAIT_S: Final = 2.5  # Seconds to wait until the process that executes a run has released it.
-_POLL_S: Final = 0.1
+POLL_S: Final = 0.1
 MAX_LISTED: Final = 1_000
 
 
@@ -165,7 +165,7 @@ class SessionControl:
             except ThreadBusy:
                 if asyncio.get_running_loop().time() >= deadline:
                     raise
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(POLL_S)
         await self._note_last(thread)
         self.on_changed()
         return thread
@@ -174,8 +174,9 @@ class SessionControl:
         """Returns the stored run after its process has released it, or after the maximum wait."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_WAIT_S):
-                while await self._leases.runs(thread.key):  # noqa: ASYNC110 - another process leaves it
-                    await asyncio.sleep(_POLL_S)
+                with self._leases.watched(thread.key) as inbox:
+                    while await self._leases.runs(thread.key):  # another process leaves it
+                        await inbox.wait(POLL_S)
         return (await self.store.session(thread.key)).thread
 
     async def resume(self, session_id: str, person: Person) -> Thread:
@@ -262,14 +263,15 @@ class SessionControl:
     async def _changed(self, session_id: str, event: SessionEvent) -> Thread:
         """Applies an event, waiting for a process that is releasing the run. Raises: ThreadBusy."""
         deadline = asyncio.get_running_loop().time() + STOP_WAIT_S
-        while True:
-            try:
-                thread = await self.events.apply(session_id, event)
-                break
-            except ThreadBusy:  # the state is visible before the lease is released
-                if asyncio.get_running_loop().time() >= deadline:
-                    raise
-            await asyncio.sleep(_POLL_S)
+        with self._leases.watched(session_id) as inbox:
+            while True:
+                try:
+                    thread = await self.events.apply(session_id, event)
+                    break
+                except ThreadBusy:  # the state is visible before the lease is released
+                    if asyncio.get_running_loop().time() >= deadline:
+                        raise
+                await inbox.wait(POLL_S)
         self.on_changed()
         return thread
 

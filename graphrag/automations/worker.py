@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import random
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
+from datasources.base import Record
 from datasources.errors import BadDocument, GraphNotFound, SourceBusy
 from datasources.record_kinds import Where
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadError, session_of
@@ -25,8 +27,10 @@ from graphrag.automations.automation_store import Automations, read_all
 from graphrag.automations.beginning import begin_run, seen_now
 from graphrag.automations.errors import AutomationError, AutomationNotFound
 from graphrag.automations.last_seen import DAY_MS
+from graphrag.automations.lateness import report_late
 from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.runner import Runner
+from graphrag.automations.workspace_rules import reason_to_skip
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.machine import SessionEvent
@@ -74,6 +78,8 @@ class Worker:
     approvals: Approvals
     conversations: TurnLeases
     """Leases of conversations. A paused run waits until there is none about its graph."""
+    spread_s: int = 0
+    """Time over which the starts of automations that are due at one time are spread."""
     _last_conversation: dict[str, int] = field(default_factory=dict[str, int])
     _first_seen: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     _next_decisions_check: int = 0
@@ -83,6 +89,10 @@ class Worker:
     @property
     def _listeners(self) -> RunListeners:
         return self.runner.listeners
+
+    def spread_ms(self, automation_id: str) -> int:
+        """Returns how long an automation waits after its time, always as long."""
+        return zlib.crc32(automation_id.encode()) % (self.spread_s * 1000 + 1)
 
     async def tick(
         self, places: int, running: frozenset[str], *, decided: bool = False
@@ -268,8 +278,20 @@ class Worker:
 
     # -- runs that begin
 
+    async def _due_records(self, now: int) -> list[Record]:
+        return [
+            record
+            for record in await self.automations.due(now, limit=MAX_PER_TICK)
+            if (record.data.get("nextTime") or 0) + self.spread_ms(record.key) <= now
+        ]
+
     async def _due(self, now: int, busy: frozenset[str], places: int) -> list[Start]:
-        records = await self.automations.due(now, limit=MAX_PER_TICK)
+        records = await self._due_records(now)
+        held = await reason_to_skip(self.automations) if records else None
+        if held is None and await report_late(
+            self.automations, self._listeners, records, now, self.spread_ms
+        ):
+            records = await self._due_records(now)  # the reported ones changed
         # In random order within the same time, so that servers seldom try to claim the same.
         records.sort(key=lambda record: (record.data.get("nextTime") or 0, random.random()))
         starts: list[Start] = []
@@ -277,7 +299,7 @@ class Worker:
             if len(starts) >= places:
                 break
             try:
-                if (start := await self._begin(automation, now, busy)) is not None:
+                if (start := await self._begin(automation, now, busy, held)) is not None:
                     starts.append(start)
                     busy |= {start.graph_key}
             except _SINGLE_ERRORS as exc:
@@ -288,8 +310,12 @@ class Worker:
         self._first_seen = {key: at for key, at in self._first_seen.items() if key in seen}
         return starts
 
-    async def _begin(self, automation: Automation, now: int, busy: frozenset[str]) -> Start | None:
-        """Claims the occurrence of a due automation, or records why it starts no run."""
+    async def _begin(
+        self, automation: Automation, now: int, busy: frozenset[str], held: SkipReason | None
+    ) -> Start | None:
+        """Claims the occurrence of a due automation, or records why it starts no run. `held`: why
+        no automation of the workspace may start one.
+        """
         automation = await self._with_last_run(automation)
         occurrences = self._occurrences(automation, now)
         moved = self._moved(automation, occurrences)
@@ -305,9 +331,11 @@ class Worker:
             return None
         at = occurrences.run[0]
         open_runs = await self.automations.sessions({"automationId": automation.key, "open": True})
-        if open_runs and len(occurrences.run) > 1 and session_of(open_runs[0].thread).is_tended:
+        if any(
+            session_of(run.thread).is_tended and at <= run.thread.created_time for run in open_runs
+        ):
             return None  # missed occurrences run one after the other
-        skipped = self._overlapping(automation, open_runs)
+        skipped = held or self._overlapping(automation, open_runs)
         skipped = skipped or await self._skip_reason(automation, now)
         if skipped is not None:
             await self.automations.put(moved.with_skipped(at, skipped))
@@ -337,7 +365,7 @@ class Worker:
             now,
             missed=automation.missed,
             catch_up_s=automation.catch_up_s,
-            grace_s=GRACE_S + (now - first) // 1000,
+            grace_s=GRACE_S + self.spread_s + (now - first) // 1000,
         )
 
     async def _with_last_run(self, automation: Automation) -> Automation:

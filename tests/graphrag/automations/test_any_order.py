@@ -19,7 +19,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import Database, Record
 from datasources.mock import open_nba
-from datasources.sqlite import SqliteDatabase
 from graphrag.agent.thread_store import (
     SESSION_KIND,
     StoredThread,
@@ -38,6 +37,7 @@ from graphrag.sessions.phases import WAITING, EndReason, EventName, Phase
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
 from tests.support.arango import ArangoServer
 from tests.support.automations import DAY, HOUR, MINUTE, Night, finish, move, night_on
+from tests.support.chosen_database import database_in
 from tests.support.clock import MONDAY, Clock
 from tests.support.databases import put_sample
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
@@ -257,7 +257,7 @@ class OnSqlite(AnyOrder):
     @staticmethod
     def open() -> Database:
         folder = tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
-        return SqliteDatabase(Path(folder) / "any.db")
+        return database_in(Path(folder) / "any.db")
 
 
 class OnArango(AnyOrder):

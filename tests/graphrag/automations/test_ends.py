@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from datasources.mock import open_nba
 from graphrag.agent.thread_store import Thread, session_of
 from graphrag.approvals import Approve
 from graphrag.automations.automation import Automation
@@ -14,6 +13,7 @@ from graphrag.automations.run_listeners import RunListeners
 from graphrag.sessions.phases import EndReason, Phase
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
 from tests.support.automations import DAY, TWO, Night, finish, move, night_on
+from tests.support.chosen_database import sample_database
 from tests.support.scripted_provider import Says, ScriptedProvider
 
 Announced = list[tuple[str, Phase, EndReason | None]]
@@ -73,7 +73,7 @@ WAYS: list[Callable[[Night, Automation, Thread], Awaitable[None]]] = [
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_run_that_waits_is_announced_once_to_have_ended_whatever_ended_it(way: Any) -> None:
     announced: Announced = []
-    async with open_nba("default") as database:
+    async with sample_database() as database:
         model = ScriptedProvider(Says(calls=[move()]), *[finish()] * 4)
         night = night_on(database, model, listeners=listeners(announced))
         made = await night.ran()
@@ -93,7 +93,7 @@ async def test_a_run_that_waits_is_announced_once_to_have_ended_whatever_ended_i
 async def test_what_could_not_be_stored_is_announced_by_the_next_tick_of_whichever_server() -> None:
     first: Announced = []
     second: Announced = []
-    async with open_nba("default") as database:
+    async with sample_database() as database:
         gone = listeners(first, fails=100)  # its database answers no more
         one = night_on(database, ScriptedProvider(finish()), listeners=gone)
         made = await one.ran()

@@ -11,7 +11,6 @@ import pytest
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import SourceBusy
-from datasources.mock.source import MemorySource
 from datasources.types import Mutation
 from graphrag.agent.thread_store import StoredThread, Thread, Threads, session_of
 from graphrag.agent.turn_lease import TurnLeases, pause_run_of
@@ -36,6 +35,7 @@ from tests.support.automations import (
     night_on,
     scripted_night,
 )
+from tests.support.chosen_database import source_class
 from tests.support.clock import Clock
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 from tests.support.waiting import until
@@ -296,8 +296,8 @@ async def test_a_run_that_nobody_works_on_is_stopped_in_whatever_phase_it_was_le
     ("phase", "seam", "work", "steps"),
     [
         (Phase.EXECUTING_ENRICHMENTS, Retriever, "retrieve", []),
-        (Phase.PARSING_AI_RESPONSE, MemorySource, "get_nodes_by_key", [Says(calls=[move()])]),
-        (Phase.EXECUTING_DATA_QUERIES, MemorySource, "get_edges_of", [Says(calls=[READ_EDGES])]),
+        (Phase.PARSING_AI_RESPONSE, source_class(), "get_nodes_by_key", [Says(calls=[move()])]),
+        (Phase.EXECUTING_DATA_QUERIES, source_class(), "get_edges_of", [Says(calls=[READ_EDGES])]),
     ],
 )
 async def test_a_run_is_stopped_in_the_middle_of_what_hangs(
@@ -322,7 +322,7 @@ async def test_a_run_is_stopped_in_the_middle_of_what_hangs(
 async def test_an_action_under_way_is_finished_before_its_run_is_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    apply = MemorySource.apply
+    apply = source_class().apply
     under_way = asyncio.Event()
 
     async def slow(*args: Any, **more: Any) -> Any:
@@ -333,7 +333,7 @@ async def test_an_action_under_way_is_finished_before_its_run_is_stopped(
     provider = ScriptedProvider(Says(calls=[move(x=77)]))
     async with night_of(provider, free=frozenset({"layout"}), look_s=0.3) as night:
         made = await night.automation(require_validation=False)
-        monkeypatch.setattr(MemorySource, "apply", slow)
+        monkeypatch.setattr(source_class(), "apply", slow)
         await _stopped_once(night, made, under_way)
         (node,) = await night.database.source("default").get_nodes_by_key(GRAPH, ["root"])
         assert node.pos_x == 77
@@ -345,7 +345,7 @@ async def test_a_run_is_stopped_while_it_notes_why_it_tries_again(
     failed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put = Threads.put
-    apply = MemorySource.apply
+    apply = source_class().apply
     under_way = asyncio.Event()
 
     async def slow(threads: Threads, thread: Thread, *over: Any) -> StoredThread:
@@ -358,7 +358,7 @@ async def test_a_run_is_stopped_while_it_notes_why_it_tries_again(
             await asyncio.sleep(0.1)  # the owner of the run looks meanwhile
         return await put(threads, thread, *over)
 
-    async def late(source: MemorySource, mutation: Mutation, **more: Any) -> Any:
+    async def late(source: Any, mutation: Mutation, **more: Any) -> Any:
         if mutation.put_nodes:  # just before, somebody else removes the node
             await apply(source, Mutation(graph_key=GRAPH, delete_nodes=["root"]))
         return await apply(source, mutation, **more)
@@ -369,7 +369,7 @@ async def test_a_run_is_stopped_while_it_notes_why_it_tries_again(
     async with night_of(provider, free=frozenset({"layout"})) as night:
         made = await night.automation(require_validation=False)
         monkeypatch.setattr(Threads, "put", slow)
-        monkeypatch.setattr(MemorySource, "apply", late)
+        monkeypatch.setattr(source_class(), "apply", late)
         await _stopped_once(night, made, under_way)
 
 
@@ -386,7 +386,7 @@ async def test_a_retry_is_stored_before_the_model_is_asked_again(
     said: Step, phase: Phase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put = Threads.put
-    apply = MemorySource.apply
+    apply = source_class().apply
     stored: list[tuple[Phase, int]] = []
 
     async def logged(threads: Threads, thread: Thread, *over: Any) -> StoredThread:
@@ -395,13 +395,13 @@ async def test_a_retry_is_stored_before_the_model_is_asked_again(
             stored.append((thread.session.phase, thread.session.roundtrips))
         return kept
 
-    async def late(source: MemorySource, mutation: Mutation, **more: Any) -> Any:
+    async def late(source: Any, mutation: Mutation, **more: Any) -> Any:
         if mutation.put_nodes:  # just before, somebody else removes the node
             await apply(source, Mutation(graph_key=GRAPH, delete_nodes=["root"]))
         return await apply(source, mutation, **more)
 
     monkeypatch.setattr(Threads, "put", logged)
-    monkeypatch.setattr(MemorySource, "apply", late)
+    monkeypatch.setattr(source_class(), "apply", late)
     async with scripted_night(said, finish(), free=frozenset({"layout"})) as (night, _):
         made = await night.ran(require_validation=False)
         assert (await night.session(made)).end_reason is EndReason.COMPLETED

@@ -280,7 +280,9 @@ async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_n
     found = [m for m in run.messages if isinstance(m, ToolMessage) or getattr(m, "data", "")]
     assert ["ann" in m.content for m in found[:2]] == [True, True]
     assert not any("bob" in m.content for m in found)
-    assert "[points to" in provider.requests[0].messages[-2].content
+    question, _, occurrence = provider.requests[0].messages[-3:]
+    assert "[points to" in question.content
+    assert "This run is for 2025-11-24 02:00" in occurrence.content
     prefixes = [[m.content for m in r.messages if is_stable(m)] for r in provider.requests]
     assert len(prefixes) == 3
     assert prefixes[0] == prefixes[1] == prefixes[2]

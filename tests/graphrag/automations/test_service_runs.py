@@ -70,7 +70,7 @@ async def test_of_runs_that_are_replaced_at_the_same_moment_one_is_left(setting:
     ticks = count(setting.now + 1)
     services = [
         automation_service(
-            setting.services, clock=lambda: next(ticks), pricing=lambda: setting.pricing
+            setting.services, clock=lambda: next(ticks), pricing=lambda *_: setting.pricing
         )
         for _ in range(4)
     ]

@@ -113,8 +113,13 @@ def announced(reason: EndReason, *, note: str | None = None, progress: bool = Fa
 
 
 def recovered(phase: Phase) -> Phase:
-    """Blocks are executed again and actions finished; anything else asks the model again."""
-    keeps = (Phase.EXECUTING_ENRICHMENTS, Phase.EXECUTING_ACTIONS)
+    """Blocks and calls are executed, and actions finished; else the model is asked again."""
+    keeps = (
+        Phase.EXECUTING_ENRICHMENTS,
+        Phase.PARSING_AI_RESPONSE,
+        Phase.EXECUTING_DATA_QUERIES,
+        Phase.EXECUTING_ACTIONS,
+    )
     return phase if phase in keeps else Phase.CALLING_AI
 
 
