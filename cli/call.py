@@ -32,7 +32,12 @@ from cli.options import (
 from cli.output import Output
 from cli.serve import served_here
 from graphrag.agents.loading import read_document
-from graphrag.app.call_replay import caller_script, quiet_document, recorded_answers
+from graphrag.app.call_replay import (
+    CannotReplay,
+    caller_script,
+    quiet_document,
+    recorded_answers,
+)
 from graphrag.app.simulated_calls import LocalAnswers, ScriptedCall, call_here, call_service
 from graphrag.app.voice_services import calls_of
 from graphrag.client.errors import ServiceError
@@ -43,6 +48,7 @@ from graphrag.simulator.fast_loop import run_fast
 from graphrag.simulator.simulated_call import SimulatedCall
 from graphrag.simulator.speech import UnreadableWav
 from graphrag.simulator.twilio_line import LineRefused
+from graphrag.voice.call_records import call_document
 from graphrag.voice.dependencies import RecordedAnswers
 
 T = TypeVar("T")
@@ -84,10 +90,16 @@ class CallOptions(OptionGroup):
         Path | None, option("--document", "FILE", "Use this document, not the stored one.")
     ] = None
 
+    only_check: Annotated[
+        bool, flag("--check", "Check the script of --simulate, and make no call.")
+    ] = False
+
     def check(self) -> None:
         """Ends the program for options that exclude each other."""
         if (self.script is not None) + bool(self.say) + (self.replay is not None) != 1:
             usage_error("write one of --simulate SCRIPT, --say TEXT and --replay CALL")
+        if self.only_check and self.script is None:
+            usage_error("--check needs --simulate SCRIPT: the script to check")
         if self.url is not None and (
             self.live or self.document is not None or self.replay is not None
         ):
@@ -119,6 +131,8 @@ def call(
     Ends with 1 if an expectation of the script does not hold, with 3 if there is no such agent.
     """
     options.check()
+    if options.only_check:
+        return _checked_script(str(options.script))
     settings = common.settings()
     plan = _plan(settings, agent_id, options)
     folder = None if options.script is None else Path(options.script).parent
@@ -131,11 +145,10 @@ def call(
             document=plan.document,
             recorded=plan.recorded,
             is_live=options.live,
-            speaks=options.record is not None,
         )
         calling = call_here(settings, scripted, answers, served_here)
     in_real_time = options.live or options.url is not None
-    calling = _explained(calling)
+    calling = explained(calling)
     with exit_codes(settings.language):
         simulated = asyncio.run(calling) if in_real_time else run_fast(calling, speed=SPEED)
     if options.record is not None:
@@ -149,7 +162,7 @@ def call(
 
 
 def _plan(settings: Settings, agent_id: str, options: CallOptions) -> _CallPlan:
-    document = None if options.document is None else _document(options.document)
+    document = None if options.document is None else agent_document(options.document)
     if options.replay is not None:
         return _replayed(settings, agent_id, options.replay, document, send=options.send)
     if options.script is not None:
@@ -164,19 +177,21 @@ def _replayed(
     settings: Settings, agent_id: str, call_id: str, document: dict[str, Any] | None, *, send: bool
 ) -> _CallPlan:
     """Returns the plan that repeats a stored call. Its requests are sent again only with `send`."""
-    stored = run(settings, lambda on: calls_of(on).document(call_id, on.local_person()))
-    script = caller_script(stored)
-    if not script.lines:
-        fail(f"nobody said anything in call {stored['callId']}, or it was forgotten")
-    if send:
-        return _CallPlan(script=script, document=document, repeats=stored)
-    answering = document or run(settings, lambda on: on.agents.document(agent_id)).document
-    quiet = quiet_document(answering)
-    recorded = recorded_answers(stored, quiet)
-    return _CallPlan(script=script, document=quiet, recorded=recorded, repeats=stored)
+    stored, thread = run(settings, lambda on: calls_of(on).conversation(call_id, on.local_person()))
+    whole = call_document(stored, thread)
+    try:
+        script = caller_script(whole)
+        if send:
+            return _CallPlan(script=script, document=document, repeats=whole)
+        answering = document or run(settings, lambda on: on.agents.document(agent_id)).document
+        quiet = quiet_document(answering, call_id, thread.agent if thread else None)
+    except CannotReplay as exc:
+        fail(str(exc))
+    recorded = recorded_answers(whole, quiet)
+    return _CallPlan(script=script, document=quiet, recorded=recorded, repeats=whole)
 
 
-async def _explained(calling: Coroutine[Any, Any, T]) -> T:
+async def explained(calling: Coroutine[Any, Any, T]) -> T:
     """Returns the result of a call. Ends the program for errors that a person can repair."""
     try:
         return await calling
@@ -193,6 +208,21 @@ async def _explained(calling: Coroutine[Any, Any, T]) -> T:
         usage_error(f"a sound of the script cannot be played: {exc}")
 
 
+def _checked_script(named: str) -> Output:
+    """Returns the facts of a valid script. Ends the program with all its problems."""
+    script = _script(named)
+    facts = {
+        "script": named,
+        "name": script.name,
+        "steps": len(script.steps),
+        "says": len(script.lines),
+        "replies": sum(len(step.replies) for step in script.steps),
+        "expectations": sum(step.expect is not None for step in script.steps),
+    }
+    counts = ", ".join(f"{facts[name]} {name}" for name in list(facts)[2:])
+    return Output(document=facts, text=f"{named}: the script can be played: {counts}")
+
+
 def _script(named: str) -> CallScript:
     """Returns a script by its file or its name. Ends the program with all its problems."""
     file = Path(named)
@@ -205,7 +235,8 @@ def _script(named: str) -> CallScript:
         raise typer.Exit(EXIT_USAGE) from None
 
 
-def _document(file: Path) -> dict[str, Any]:
+def agent_document(file: Path) -> dict[str, Any]:
+    """Returns the document in a file. Ends the program if it cannot be read."""
     read = read_document(bytes_of(file))
     if read.document is None:
         show_problems(str(file), read.problems)

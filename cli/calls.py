@@ -11,14 +11,17 @@ import typer
 
 from cli import render
 from cli.call_display import list_row, show_call, show_message
+from cli.calls_eval import evaluate_calls
 from cli.command import command
 from cli.common import EXIT_FAILED, local_time
-from cli.options import Common, LimitOption, argument, option
+from cli.options import Common, LimitOption, argument, option, span_ms
 from cli.output import Output, listing
 from graphrag.agents.deliveries import Delivery, DeliveryDocument
 from graphrag.app.voice_services import calls_of
 from graphrag.app.wiring import Services
+from graphrag.leases import now_ms
 from graphrag.roles import Person
+from graphrag.voice.call_figures import CallFigures, figures_of, read_ended
 from graphrag.voice.call_records import CallStatus
 
 calls = typer.Typer(help="See, follow and erase telephone calls.", no_args_is_help=True)
@@ -26,6 +29,8 @@ calls = typer.Typer(help="See, follow and erase telephone calls.", no_args_is_he
 CallArgument = Annotated[str, argument("ID", "A call's id (see `nodius calls list`).")]
 AgentOption = Annotated[str | None, option("--agent", "ID", "Only for this agent.")]
 RETRY_WAIT_S = 40.0
+
+command(calls, "eval")(evaluate_calls)
 
 
 @command(calls, "list")
@@ -50,6 +55,61 @@ async def list_calls(
         empty="There is no call yet: `nodius call ID --say TEXT` makes one.",
         numbers=[4],
     )
+
+
+@command(calls, "figures")
+async def figures(
+    services: Services,
+    person: Person,
+    agent: AgentOption = None,
+    since: Annotated[str, option("--since", "SPAN", "Calls begun since then: 12h, 7d.")] = "30d",
+) -> Output:
+    """Show outcomes, waits, containment, failures and cost of ended calls, by day (UTC)."""
+    begin = now_ms() - span_ms(since)
+    records = calls_of(services).listed(person)
+    counted, more = await read_ended(records, since=begin, agent_id=agent)
+    found = await figures_of(counted, since=begin, more=more)
+    rows = [_figures_row(row) for row in (*found.days, found.total)]
+    output = listing(
+        found.model_dump(mode="json", by_alias=True, exclude_none=True),
+        [
+            "day",
+            "calls",
+            "minutes",
+            "contained",
+            "transferred",
+            "failed",
+            "p50 ms",
+            "p95 ms",
+            "USD",
+            "outcomes",
+            "causes",
+        ],
+        rows if found.days else [],
+        empty="No call has ended since then.",
+        numbers=range(1, 9),
+        folded=9,
+    )
+    notes = ["older calls were not counted"] if more else []
+    return replace(output, notes=[*output.notes, *notes])
+
+
+def _figures_row(row: CallFigures) -> list[Any]:
+    share = f"{100 * row.contained / row.calls:.0f} %" if row.calls else ""
+    waits = row.answer_waits
+    return [
+        row.day or "total",
+        row.calls,
+        f"{row.seconds / 60:.1f}",
+        share,
+        row.transferred,
+        row.failed,
+        waits.p50,
+        waits.p95,
+        f"{row.cost_usd:.4f}",
+        ", ".join(f"{name} {count}" for name, count in row.outcomes.items()),
+        ", ".join(f"{name} {count}" for name, count in row.failures.items()),
+    ]
 
 
 @command(calls, "show")

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 KIND: Final = "delivery"
 EARLIER_MS: Final = 60_000  # that `on_end` waits for earlier requests after the end
 LOOK_MS: Final = 1_000
-_POLL_S: Final = 0.2
+POLL_S: Final = 0.2
 _CONFLICT: Final = 409
 
 LifecycleEvent = Literal["on_start", "on_no_action", "on_end"]
@@ -277,15 +277,17 @@ class Deliveries:
         loop = asyncio.get_running_loop()
         begun = self._clock()
         began = loop.time()
-        while True:
-            _, delivery = await self._get(f"{call_id}:on_start")
-            if delivery is None or delivery.status != "waiting":
-                return delivery.stored if delivery else {}
-            left_ms = delivery.created_time + wait_ms - begun - (loop.time() - began) * 1000
-            if left_ms <= 0:
-                return None
-            sending = self._queue.sending.get(call_id)
-            await (asyncio.wait({sending}, timeout=_POLL_S) if sending else asyncio.sleep(_POLL_S))
+        key = f"{call_id}:on_start"
+        with self._parts.records.notices.subscribed(KIND, key=key) as inbox:
+            while True:
+                _, delivery = await self._get(key)
+                if delivery is None or delivery.status != "waiting":
+                    return delivery.stored if delivery else {}
+                left_ms = delivery.created_time + wait_ms - begun - (loop.time() - began) * 1000
+                if left_ms <= 0:
+                    return None
+                sending = self._queue.sending.get(call_id)
+                await (asyncio.wait({sending}, timeout=POLL_S) if sending else inbox.wait(POLL_S))
 
     async def awaited(
         self, agent: CompiledAgent, thread: Thread, wait_ms: int | None = None

@@ -126,7 +126,9 @@ def set_up_document(
     chat = compiled.document.chat
     steps = replace(
         plain.steps,
-        caller=plain.steps.caller.with_tools(box, provider, pricing, temperature=chat.temperature),
+        caller=plain.steps.caller.with_tools(
+            box, provider, lambda: pricing, temperature=chat.temperature
+        ),
         calls=plain.steps.calls.with_tools(box, graphs),
         limits=AgentLimits(rounds=chat.max_rounds, max_rounds=chat.max_rounds),
     )

@@ -69,12 +69,13 @@ class Endings:
         first. `at`: the time of the end, if it was earlier. Raises: ThreadNotFound, SourceError;
         ThreadBusy while a turn runs, or if another process wrote the thread.
         """
-        for _ in range(STOPS if stop else 0):
-            try:
-                return await self._end(thread_id, reason, at)
-            except ThreadBusy:
-                await self._parts.leases.ask_to_stop(thread_id, reason)
-                await asyncio.sleep(STOP_S)
+        with self._parts.leases.watched(thread_id) as inbox:
+            for _ in range(STOPS if stop else 0):
+                try:
+                    return await self._end(thread_id, reason, at)
+                except ThreadBusy:
+                    await self._parts.leases.ask_to_stop(thread_id, reason)
+                    await inbox.wait(STOP_S)
         return await self._end(thread_id, reason, at)
 
     async def _end(self, thread_id: str, reason: EndReason, at: int | None) -> Thread | None:

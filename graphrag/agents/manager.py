@@ -136,6 +136,13 @@ class AgentManager:
         stored = await self.agents.get(agent_id)
         return await self.agents.version(agent_id, stored.version if version is None else version)
 
+    async def compiled_source(self, source: str | bytes | Mapping[str, Any]) -> CompiledAgent:
+        """Returns the agent of a document that is not stored. Raises: InvalidAgent."""
+        checked = await self._checked(source, None, None)
+        if checked.agent is None:
+            raise errors.InvalidAgent(errors=checked.errors, warnings=checked.warnings)
+        return checked.agent
+
     async def _checked(
         self,
         source: str | bytes | Mapping[str, Any],
@@ -291,6 +298,10 @@ class AgentManager:
         executor = self._new_executor() if kept is None else kept[0]
         self._executors[name] = (executor, self.agents.clock())
         return executor
+
+    def new_executor(self) -> HttpExecutor:
+        """Returns an executor of its own for the caller to close."""
+        return self._new_executor()
 
     async def _close_executors(self, used_before: float) -> None:
         for name in [name for name, (_, used) in self._executors.items() if used < used_before]:

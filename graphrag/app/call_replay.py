@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.bridge.transcript import INAUDIBLE
 from graphrag.simulator.call_script import MAX_STEPS, CallScript
 from graphrag.voice.dependencies import RecordedAnswers
@@ -13,29 +14,51 @@ from graphrag.voice.dependencies import RecordedAnswers
 Json = Mapping[str, Any]
 _NOT_RECORDED = '{"success": false, "error": "not in the recorded call"}'
 _ANSWER_CHARS = 600
+_LINE_CHARS = 1_000
+_MAX_CALLS = 19  # of one line; a script has 20 replies a line
+_BRACES = '{{ "{{" }}'  # renders as two braces
 
 
-def caller_script(call: Json) -> CallScript:
-    """Returns the script of a stored call's caller, with that call's answers for the double."""
+class CannotReplay(Exception):
+    """Raised for a call that cannot be replayed without sending requests, or without words."""
+
+    def __init__(self, *, call_id: str, reason: str) -> None:
+        super().__init__(f"call {call_id} cannot be replayed: {reason}")
+        self.call_id = call_id
+        self.reason = reason
+
+
+def caller_script(call: Json, *, wait_s: float = 60) -> CallScript:
+    """Returns the script of a stored call's caller, with that call's answers for the double.
+
+    Raises: CannotReplay for a call in which nobody said anything, or that was forgotten.
+    """
     lines: list[dict[str, Any]] = []
-    greeting: str | None = None
+    answers: list[list[str]] = [[]]  # the greeting, then what the agent said after each line
     for entry in call["transcript"]:
-        words = str(entry["content"])[:1000]
+        words = str(entry["content"])
         if entry["role"] == "user" and words not in ("", INAUDIBLE):
-            turn = len(lines) + 1
-            tools = [tool for tool in call["tools"] if tool.get("turn") == turn]
-            calls = [{"calls": tool["name"], "arguments": _arguments(tool)} for tool in tools]
-            lines.append({"say": words, "replies": calls[:19]})
-        elif entry["role"] == "assistant" and lines:
-            if not any("says" in reply for reply in lines[-1]["replies"]):
-                lines[-1]["replies"].append({"says": words[:_ANSWER_CHARS]})
-        elif entry["role"] == "assistant":
-            greeting = greeting or words[:_ANSWER_CHARS]
+            lines.append({"say": words[:_LINE_CHARS]})
+            answers.append([])
+        elif entry["role"] == "assistant" and words:
+            answers[-1].append(words)
+    if not lines:
+        reason = "nobody said anything in it, or it was forgotten"
+        raise CannotReplay(call_id=str(call["callId"]), reason=reason)
+    greeting, *spoken = (" ".join(words)[:_ANSWER_CHARS] or None for words in answers)
     steps: list[dict[str, Any]] = [{"wait": "answer"}]
-    for line in lines[: MAX_STEPS // 2 - 1]:
-        steps += [line, {"wait": "answer"}]
-    about = {"name": f"replay of {call['callId']}", "greeting": greeting, "wait_s": 60}
-    return CallScript.model_validate({**about, "steps": [*steps, {"hangup": True}]})
+    for turn, (line, said) in enumerate(zip(lines, spoken, strict=True), start=1):
+        calls = [
+            {"calls": tool["name"], "arguments": arguments_of(tool)}
+            for tool in call["tools"]
+            if tool.get("turn") == turn
+        ]
+        words = [] if said is None else [{"says": said}]
+        steps += [{**line, "replies": [*calls[:_MAX_CALLS], *words]}, {"wait": "answer"}]
+    about = {"name": f"replay of {call['callId']}", "greeting": greeting, "wait_s": wait_s}
+    return CallScript.model_validate(
+        {**about, "steps": [*steps[: MAX_STEPS - 1], {"hangup": True}]}
+    )
 
 
 def recorded_answers(call: Json, document: Json) -> RecordedAnswers:
@@ -47,26 +70,47 @@ def recorded_answers(call: Json, document: Json) -> RecordedAnswers:
     sent = {name for name, tool in document.get("tools", {}).items() if tool.get("type") == "http"}
 
     def answer(name: str, arguments: Mapping[str, Any]) -> Json | None:
+        if name not in sent and not name.startswith("propose_"):
+            return None
         for tool in call["tools"]:
-            if tool["name"] == name and _arguments(tool) == dict(arguments):
+            if tool["name"] == name and arguments_of(tool) == dict(arguments):
                 return tool
-        has_effects = name in sent or name.startswith("propose_")
-        return {"ok": False, "result": _NOT_RECORDED} if has_effects else None
+        return {"ok": False, "result": _NOT_RECORDED}
 
     return answer
 
 
-def quiet_document(document: Json) -> dict[str, Any]:
-    """Returns a document without the requests of its lifecycle; its rules for outcomes stay."""
+def quiet_document(document: Json, call_id: str, stored: ThreadAgent | None) -> dict[str, Any]:
+    """Returns a document that sends no request of its own: without checks, and without the requests
+    of its lifecycle; its rules for outcomes stay. `stored`: the agent's part of the stored call,
+    whose session replaces one that the document fetches.
+
+    Raises: CannotReplay if the document fetches its session and the call stored none.
+    """
     life = {
         name: part
         for name, part in document.get("lifecycle", {}).items()
         if name == "outcome_rules"
     }
-    return {**document, "lifecycle": life}
+    quiet: dict[str, Any] = {**document, "lifecycle": life, "pre_call_checks": []}
+    session = document.get("session", {})
+    if session.get("mode", "inline") == "inline":
+        return quiet
+    if stored is None or stored.declarations is None:
+        reason = (
+            "the document fetches its session, and none is stored with the call: "
+            "write `session` with `mode: inline`"
+        )
+        raise CannotReplay(call_id=call_id, reason=reason)
+    written = stored.instructions.replace("{{", _BRACES)
+    handlers = document.get("tools", {})
+    declared = [tool for tool in stored.declarations if tool.get("name") in handlers]
+    inline = {"mode": "inline", "instructions": written, "tools": declared}
+    return {**quiet, "session": inline}
 
 
-def _arguments(tool: Json) -> dict[str, Any]:
+def arguments_of(tool: Json) -> dict[str, Any]:
+    """Returns the arguments of a stored tool call, none if they were cut when they were stored."""
     arguments = _parsed(tool.get("arguments"))
     return cast(dict[str, Any], arguments) if isinstance(arguments, dict) else {}
 
@@ -74,5 +118,5 @@ def _arguments(tool: Json) -> dict[str, Any]:
 def _parsed(text: Any) -> Any:
     try:
         return json.loads(text or "null")
-    except ValueError:  # it was cut when it was stored
+    except ValueError:
         return text

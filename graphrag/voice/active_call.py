@@ -21,6 +21,7 @@ from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLease, TurnUnwanted
 from graphrag.agents.errors import AgentError
 from graphrag.agents.model_refusal import ModelRefusal
+from graphrag.approvals.approval import KIND as APPROVAL
 from graphrag.bridge import signals
 from graphrag.bridge.bridge import Bridge
 from graphrag.bridge.phone_messages import MessageRefused, PhoneMessages, PhoneSide, StreamStart
@@ -117,14 +118,15 @@ class ActiveCall:
             self._take(signals.Note(note))
 
     async def _check_decisions(self) -> None:
-        """Checks regularly for decisions that were made on other servers."""
-        while True:
-            await asyncio.sleep(DECISIONS_S)
-            for approval_id in list(self.tools.waiting) if self.tools is not None else ():
-                try:
-                    await self.decided(approval_id)
-                except Exception:  # the next check tries again
-                    log.exception("decision_unread")
+        """Checks for decisions that were made on other servers, at notices and regularly."""
+        with self._deps.approvals.records.notices.subscribed(APPROVAL) as inbox:
+            while True:
+                await inbox.wait(DECISIONS_S)
+                for approval_id in list(self.tools.waiting) if self.tools is not None else ():
+                    try:
+                        await self.decided(approval_id)
+                    except Exception:  # the next check tries again
+                        log.exception("decision_unread")
 
     # -- tasks
 

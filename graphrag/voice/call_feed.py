@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final, final
 
 from datasources.errors import SourceTimeout, SourceUnavailable
+from datasources.notices import NoticeInbox
 from graphrag.agent.thread_store import Thread
 from graphrag.voice.call_records import Call
 
@@ -71,15 +72,18 @@ LOOK_S: Final = 1.0  # interval between reads of a stored call
 
 
 async def stored_feed(
-    call_id: str, read: Callable[[], Awaitable[tuple[Call, Thread | None]]]
+    call_id: str, read: Callable[[], Awaitable[tuple[Call, Thread | None]]], inbox: NoticeInbox
 ) -> AsyncGenerator[dict[str, Any]]:
-    """Yields the messages of a stored call, then of its changes, until it is over."""
+    """Yields the messages of a stored call, then of its changes, until it is over.
+
+    `inbox`: of the notices about the call and its thread.
+    """
     sent: dict[tuple[str, str], dict[str, Any]] = {}
     while True:
         try:
             call, thread = await read()
         except (SourceTimeout, SourceUnavailable):  # the store may come back
-            await asyncio.sleep(LOOK_S)
+            await inbox.wait(LOOK_S)
             continue
         for key, message in _messages(call, thread):
             if sent.get(key) != message:
@@ -87,7 +91,7 @@ async def stored_feed(
                 yield {**message, "callId": call_id}
         if not call.is_open:
             return
-        await asyncio.sleep(LOOK_S)
+        await inbox.wait(LOOK_S)
 
 
 def _messages(call: Call, thread: Thread | None) -> list[tuple[tuple[str, str], dict[str, Any]]]:

@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, TypedDict, Unpack, final
 
 from pydantic import BaseModel, Field
 
@@ -28,6 +28,8 @@ from graphrag.stored_records import change_record, delete_record, given, put_ove
 KIND: Final = "call"
 MAX_DUE: Final = 100  # calls checked at once
 WATCHED_MS: Final = 20_000  # interval between checks whether the process of a call still runs
+SEARCH_PAGE: Final = 200
+MAX_SEARCHED: Final = 2_000  # calls that one search for a number reads
 MAX_SAME_TIME: Final = 200  # calls of one millisecond that paging can tell apart
 
 CallStatus = Literal["ringing", "active", "ending", "ended"]
@@ -137,6 +139,26 @@ def call_document(call: Call, thread: Thread | None) -> dict[str, Any]:
     return whole | of_thread | {"flags": flags}
 
 
+class Filters(TypedDict, total=False):
+    """Which calls a list has. `since`: milliseconds since 1970."""
+
+    agent_id: str | None
+    status: CallStatus | None
+    outcome: str | None
+    since: int | None
+
+
+def position_of(call: Call) -> str:
+    """Returns the cursor of the calls after this one."""
+    return f"{call.started_time}.{call.call_id}"
+
+
+def order_of(cursor: str) -> tuple[int, str]:
+    """Returns the sort key of a cursor that `position_of` made."""
+    time, _, call_id = cursor.partition(".")
+    return -int(time), call_id
+
+
 @final
 class CallRecords:
     """The call records of one workspace."""
@@ -182,7 +204,30 @@ class CallRecords:
             calls = [call for call in calls if call.started_time != before or call.call_id > last]
         more = len(calls) > limit
         calls = calls[:limit]
-        return calls, f"{calls[-1].started_time}.{calls[-1].call_id}" if more else None
+        return calls, position_of(calls[-1]) if more else None
+
+    async def find(
+        self,
+        number: str,
+        *,
+        cursor: str | None = None,
+        limit: int = 100,
+        **filters: Unpack[Filters],
+    ) -> tuple[list[Call], str | None]:
+        """Returns calls from or to a telephone number, as `list` does.
+
+        Reads at most MAX_SEARCHED calls. The page may therefore be short, even empty, although
+        there is a cursor.
+        """
+        found: list[Call] = []
+        for _ in range(MAX_SEARCHED // SEARCH_PAGE):
+            page, cursor = await self.list(cursor=cursor, limit=SEARCH_PAGE, **filters)
+            found += [call for call in page if number in (call.caller_phone, call.called_phone)]
+            if len(found) > limit:
+                return found[:limit], position_of(found[limit - 1])
+            if cursor is None:
+                break
+        return found, cursor
 
     async def open_calls(self, agent_id: str | None = None, *, limit: int = 2_000) -> list[Call]:
         """Returns the open calls of one agent or all. Raises: SourceError."""

@@ -14,6 +14,7 @@ from hmac import compare_digest
 from typing import Any, Final, Unpack, final
 
 from datasources.errors import BadDocument, SourceError
+from graphrag.agent.thread_store import KIND as THREAD
 from graphrag.agent.thread_store import Thread, ThreadError, ThreadNotFound
 from graphrag.agent.turn_lease import TurnLease
 from graphrag.agents.errors import AgentBlocked, AgentError
@@ -25,7 +26,7 @@ from graphrag.voice import errors
 from graphrag.voice.active_call import ActiveCall
 from graphrag.voice.call_endings import CallEndings
 from graphrag.voice.call_feed import CallFeed, stored_feed
-from graphrag.voice.call_records import WATCHED_MS, Call, CallRecords, call_document
+from graphrag.voice.call_records import KIND, WATCHED_MS, Call, CallRecords, call_document
 from graphrag.voice.call_setup import CallSetup
 from graphrag.voice.dependencies import CallDependencies
 from graphrag.voice.follow_up import FollowUp, after_call, after_dial, fallback_of
@@ -196,11 +197,12 @@ class CallService:
             return (
                 FollowUp() if await self.endings.end_unopened(call) else await self.after(call_id)
             )
-        while call is not None and call.status == "active" and loop.time() < until:
-            if self.deps.clock() > (call.answered_time or 0) + TAKING_MS:
-                await self.endings.recover(call)
-            await asyncio.sleep(POLL_S)
-            call = await self.records.get(call_id)
+        with self.records.stored.notices.subscribed(KIND, key=call_id) as inbox:
+            while call is not None and call.status == "active" and loop.time() < until:
+                if self.deps.clock() > (call.answered_time or 0) + TAKING_MS:
+                    await self.endings.recover(call)
+                await inbox.wait(POLL_S)
+                call = await self.records.get(call_id)
         if call is None:
             return FollowUp()
         try:
@@ -259,8 +261,15 @@ class CallService:
 
     async def document(self, call_id: str, person: Person) -> dict[str, Any]:
         """Returns the record of a call joined with its thread. Raises: as `get`."""
+        return call_document(*await self.conversation(call_id, person))
+
+    async def conversation(self, call_id: str, person: Person) -> tuple[Call, Thread | None]:
+        """Returns a call with its thread, None before its answer and after it was forgotten.
+
+        Raises: as `get`.
+        """
         call = await self.get(call_id, person)
-        return call_document(call, await self.endings.thread(call))
+        return call, await self.endings.thread(call)
 
     def listed(self, person: Person) -> CallRecords:
         """Returns the records of calls for a reviewer. Raises: CallForbidden."""
@@ -304,8 +313,10 @@ class CallService:
             call = await self.get(call_id, person)
             return call, await self.endings.thread(call)
 
-        async for message in stored_feed(call_id, read):
-            yield message
+        # A call and its thread have the same key.
+        with self.records.stored.notices.subscribed(KIND, THREAD, key=call_id) as inbox:
+            async for message in stored_feed(call_id, read, inbox):
+                yield message
 
     async def decided(self, approval: Approval) -> None:
         """Tells the model of a running call the decision about its proposal."""

@@ -160,8 +160,13 @@ class CallTools:
             return await anext(answers)
 
     def _recorded(self, call: ToolCall) -> Answered | None:
-        """Returns the recorded result of a call, and sets the flags of its tool."""
+        """Returns the recorded result of a call, and sets the flags of its tool.
+
+        None for a call that the document does not allow, so that it fails as any other.
+        """
         if self.deps.recorded is None or call.name in self.thread.agent.builtins:
+            return None
+        if not self.box.accepts(call.name, call.arguments):
             return None
         recorded = self.deps.recorded(call.name, _arguments(call.arguments))
         if recorded is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from graphrag.leases import now_ms
-from graphrag.voice.call_records import Call, CallRecords, CallSummary
+from graphrag.voice.call_records import KIND, Call, CallRecords, CallSummary
 from server.change_feed import MAX_SEEN, SKEW_MS, ChangeFeed, SeenDocument
 
 
@@ -17,7 +17,7 @@ class CallListFeed(ChangeFeed):
     unreadable = "calls_unreadable"
 
     def __init__(self, records: CallRecords) -> None:
-        super().__init__()
+        super().__init__(records.stored.notices, KIND)
         self._records = records
         self._since = 0
         self._open: set[str] = set()

@@ -4,12 +4,23 @@ browser.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from graphrag.voice.call_records import Call, CallChannel, CallStatus, CallSummary
+from graphrag.leases import now_ms
+from graphrag.voice.call_figures import MAX_COUNTED, FiguresOfCalls, figures_of, read_ended
+from graphrag.voice.call_records import (
+    Call,
+    CallChannel,
+    CallStatus,
+    CallSummary,
+    Filters,
+    order_of,
+    position_of,
+)
 from server.bodies import AnswerBody, Id, RequestBody, Success
 from server.error_schemas import ERRORS
 from server.requests import EDITORS, EXCLUDE_NONE, REVIEWERS, Workspaces
@@ -17,6 +28,8 @@ from server.voice.webhook import STREAM_PATH
 from server.ws_messages import CallerPhone
 
 router = APIRouter(prefix="/api", tags=["calls"], responses=ERRORS)
+
+FIGURES_MS: Final = 30 * 86_400_000
 
 
 class CallList(AnswerBody):
@@ -78,21 +91,75 @@ async def calls(
     cursor: Annotated[
         str | None, Query(max_length=200, description="As the answer before gave it.")
     ] = None,
+    number: Annotated[
+        CallerPhone | None, Query(description="From or to this number, as +33612345678.")
+    ] = None,
+    call_id: Annotated[
+        str | None,
+        Query(alias="callId", min_length=1, max_length=100, description="Only this call."),
+    ] = None,
 ) -> CallList:
-    """Lists calls, the newest first. For reviewers."""
+    """Lists calls, the newest first. For reviewers.
+
+    A search for `number` reads at most 2,000 calls: its page may be short or empty although there
+    is a `cursor`, with which the search goes on. With `callId` the other conditions do not count.
+    """
     found: list[Call] = []
+    ends: list[str] = []
+    filters = Filters(agent_id=agent, status=status, outcome=outcome, since=since)
+    for place in await workspaces.all():
+        records = place.calls.listed(place.person)
+        if call_id is not None:
+            one = await records.get(call_id)
+            page, after = ([] if one is None else [one]), None
+        elif number is not None:
+            page, after = await records.find(number, cursor=cursor, limit=limit, **filters)
+        else:
+            page, after = await records.list(cursor=cursor, limit=limit, **filters)
+        found += page
+        ends += [] if after is None else [after]
+    return _joined(found, ends, limit)
+
+
+def _joined(found: list[Call], ends: Sequence[str], limit: int) -> CallList:
+    """Returns one page of the pages of workspaces. `ends`: the cursors of those with more calls,
+    which were read up to there.
+    """
+    end = min(ends, key=order_of, default=None)
+    found.sort(key=lambda call: order_of(position_of(call)))
+    reached = [
+        call for call in found if end is None or order_of(position_of(call)) <= order_of(end)
+    ]
+    shown = reached[:limit]
+    last = position_of(shown[-1]) if len(reached) > limit or len(shown) < len(found) else None
+    cursor = end if len(reached) <= limit and end is not None else last
+    return CallList(calls=[CallSummary.model_validate(each) for each in shown], cursor=cursor)
+
+
+@router.get("/calls/figures", **EXCLUDE_NONE, **REVIEWERS)
+async def figures(
+    workspaces: Workspaces,
+    agent: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="Of one agent.")
+    ] = None,
+    since: Annotated[
+        int | None,
+        Query(ge=0, le=1 << 53, description="Milliseconds since 1970; default: 30 days ago."),
+    ] = None,
+) -> FiguresOfCalls:
+    """Returns figures of ended calls by day: outcomes, waits, containment, causes of failure and
+    cost. For reviewers. At most the 10,000 newest calls are counted.
+    """
+    begin = now_ms() - FIGURES_MS if since is None else since
+    counted: list[Call] = []
     more = False
     for place in await workspaces.all():
-        page, after = await place.calls.listed(place.person).list(
-            agent_id=agent, status=status, outcome=outcome, since=since, cursor=cursor, limit=limit
-        )
-        found += page
-        more = more or after is not None
-    found.sort(key=lambda call: (-call.started_time, call.call_id))  # as each page is
-    shown = found[:limit]
-    more = more or len(found) > limit
-    last = f"{shown[-1].started_time}.{shown[-1].call_id}" if more and shown else None
-    return CallList(calls=[CallSummary.model_validate(each) for each in shown], cursor=last)
+        left = MAX_COUNTED - len(counted)
+        records = place.calls.listed(place.person)
+        calls, has_more = await read_ended(records, since=begin, agent_id=agent, most=left)
+        counted += calls
+        more = more or has_more
+    return await figures_of(counted, since=begin, more=more)
 
 
 @router.get("/calls/{call_id}", **EXCLUDE_NONE)

@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
-from graphrag.app.call_replay import caller_script, quiet_document, recorded_answers
+from graphrag.agent.thread_agent import ThreadAgent
+from graphrag.app.call_replay import (
+    CannotReplay,
+    caller_script,
+    quiet_document,
+    recorded_answers,
+)
 from graphrag.simulator.mu_law import encode
 from graphrag.simulator.simulated_call import CallRecording
 from mock_data import load_json
 from tests.cli.conftest import Env, invoke, printed
 from tests.support.recorded_calls import silent_after_ms, words_of_caller_ms
+from tests.tools.http.values import EVERY, parse_template, scope
 
 CALL = {
     "callId": "c1",
@@ -56,6 +63,16 @@ def test_a_broken_script_is_said_with_its_places(demo_db: str, folder: Path) -> 
     refused = invoke("call", "helpdesk", "--simulate", "broken.yaml", exits=2)
     assert "steps.0.sya" in refused.output
     assert "steps.1.wait" in refused.output
+
+
+def test_a_script_is_checked_without_a_call(demo_db: str, folder: Path) -> None:
+    good = invoke("call", "nobody", "--simulate", "order", "--check", "--json", exits=0)
+    assert (printed(good)["says"], printed(good)["expectations"]) == (2, 1)
+    (folder / "broken.yaml").write_text("name: a\nsteps: [{say: Hello, replies: [{tells: b}]}]")
+    refused = invoke("call", "nobody", "--simulate", "broken.yaml", "--check", exits=2)
+    assert "steps.0.replies.0" in refused.output
+    assert "says, calls, arguments" in refused.output
+    assert "--check needs" in invoke("call", "nobody", "--say", "a", "--check", exits=2).stderr
 
 
 def test_what_is_not_there_ends_with_3(demo_db: str) -> None:
@@ -140,8 +157,25 @@ def test_a_replay_says_what_was_said_and_sends_nothing() -> None:
     assert answers("check", {"mode": "pickup"}) == CALL["tools"][0]
     for name in ("check", "order", "propose_create_node"):
         unknown = answers(name, {"mode": "other"})
+        assert unknown is not None
         assert unknown["ok"] is False
     assert answers("search_nodes", {}) is None
     rules = [{"flag": None, "outcome": "x"}]
-    quiet = quiet_document({"lifecycle": {"on_end": {"url": "a"}, "outcome_rules": rules}})
-    assert quiet["lifecycle"] == {"outcome_rules": rules}
+    life = {"on_end": {"url": "a"}, "outcome_rules": rules}
+    quiet = quiet_document({"lifecycle": life, "pre_call_checks": [{"url": "b"}]}, "c1", None)
+    assert (quiet["lifecycle"], quiet["pre_call_checks"]) == ({"outcome_rules": rules}, [])
+
+
+def test_a_replay_takes_a_fetched_session_from_the_stored_call() -> None:
+    document = {
+        "session": {"mode": "config_url", "url": "http://a"},
+        "tools": {"check": {"type": "http"}},
+    }
+    declared = [{"type": "function", "name": name} for name in ("check", "removed")]
+    part = ThreadAgent(agent_id="a", version=1, instructions="Say {{name}}.", declarations=declared)
+    session = quiet_document(document, "c1", part)["session"]
+    assert (session["mode"], session["tools"]) == ("inline", declared[:1])
+    written = parse_template(session["instructions"], EVERY).render(scope())
+    assert written == "Say {{name}}."
+    with pytest.raises(CannotReplay, match="write `session` with `mode: inline`"):
+        quiet_document(document, "c1", part.model_copy(update={"declarations": None}))
