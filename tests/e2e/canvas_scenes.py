@@ -135,10 +135,11 @@ def sign_in(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: st
     return page
 
 
-def settings_dialog(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
-    page = opened(open_page, site, theme)
-    page.get_by_role("button", name="Settings").click()
-    page.get_by_text("Limits").click()
+def administration(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    page = opened(open_page, site, theme, panel="settings")
+    page.locator("summary", has_text="Limits").click()
+    page.get_by_role("button", name="Look now").click()
+    expect(page.locator(".findings li").first).to_be_visible()
     expect(page.get_by_role("row", name="NODIUS_RATE_LIMIT")).to_be_visible()
     return page
 
@@ -176,12 +177,13 @@ def no_graphs(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: 
 
 SCENES: tuple[Scene, ...] = (
     scenes.home,
-    settings_dialog,
+    administration,
     scenes.canvas_and_answer,
     scenes.proposal,
     scenes.proposal_in_edit,
     scenes.review_queue,
     scenes.reviewing,
+    scenes.code_wide,
     find_dialog,
     scenes.thread_menu,
     scenes.threads,

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site
-from tests.e2e.talk import CHANGE, answered, ask, card, press, proposes
+from tests.e2e.talk import CHANGE, answered, ask, card, press, press_more, proposes
 from tests.e2e.test_agents import document as sample_agent
 from tests.e2e.test_automation_form import add_block
 from tests.e2e.voice import voice_agent
@@ -95,7 +95,7 @@ def proposal(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: s
 
 def proposal_in_edit(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
     page = proposal(open_page, site, script, theme)
-    press(card(page, "pending"), "Edit…")
+    press_more(card(page, "pending"), "Edit…")
     return page
 
 
@@ -109,7 +109,7 @@ def review_queue(open_page: OpenPage, site: Site, script: ScriptedProvider, them
 
 def remark(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
     page = review_queue(open_page, site, script, theme)
-    press(card(page, "pending", "review"), "Approve with a remark…")
+    press_more(card(page, "pending", "review"), "Approve with a remark…")
     return page
 
 
@@ -126,21 +126,36 @@ def history_and_audit(
 
 
 def reviewing(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
-    """Two of one answer that exclude two others, one with a comment and a field for the next."""
+    """Two of one answer that exclude two others, one with a comment and a field for the next, and
+    filters.
+    """
     script.play(*[proposes(CHANGE, {**CHANGE, "changes": {"data.note": n}}) for n in ("a", "b")])
     for _ in range(2):
         site.rest("POST", "/api/ai/chat", json={"graphKey": "testgraph001", "message": "change it"})
     first = site.rest("GET", "/api/approvals")["approvals"][0]["id"]
     site.rest("POST", f"/api/approvals/{first}/comments", json={"text": "Why?"})
     page = opened(open_page, site, theme, panel="review")
+    page.locator(".filter-fold").click()
+    page.locator(f'.review-row[data-approval="{first}"]').click()
     expect(page.locator(".card-conflict").first).to_be_visible()
     expect(page.get_by_label("What do you want to say")).to_be_visible()
     return page
 
 
+def code_wide(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    """The code of a proposal over the whole page, which cannot be parsed."""
+    code = "// Done.\nconst text = 'a' + 10;\nreturn (text;"
+    script.play(proposes({**CHANGE, "changes": {"process": code}}))
+    site.rest("POST", "/api/ai/chat", json={"graphKey": "testgraph001", "message": "change it"})
+    page = opened(open_page, site, theme, panel="review")
+    press(card(page, "pending", "review"), "Open wide")
+    expect(page.locator(".code-line.is-broken")).to_be_visible()
+    return page
+
+
 def thread_menu(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
     page = threads(open_page, site, script, theme)
-    page.locator(".thread-menu summary").click()
+    page.locator("#panel-threads .more-menu summary").click()
     return page
 
 
@@ -199,10 +214,14 @@ def agent_document(open_page: OpenPage, site: Site, script: ScriptedProvider, th
     site.rest("PUT", "/api/agents/desk", json={"document": sample_agent("http://127.0.0.1:9")})
     page = opened(open_page, site, theme, panel="agents")
     page.get_by_role("button", name="Show: Desk").click()
-    for closed in ("Versions", "Try a tool without sending"):
-        page.get_by_text(closed).click()
+    page.get_by_text("Versions").click()
+    for section in ("tools", "secrets", "outcomes"):
+        page.locator(f"[data-section={section}]").evaluate("(section) => (section.open = true)")
+    tool = page.locator(".doc-tool").first
+    tool.locator("summary").first.click()
+    tool.get_by_text("Try it").click()
     press(page.locator("#panel-agents"), "Check")
-    expect(page.locator(".doc-marks mark").first).to_be_attached()
+    expect(page.locator(".doc-form [aria-invalid=true]").first).to_be_attached()
     return page
 
 
@@ -256,7 +275,10 @@ def call_record(open_page: OpenPage, site: Site, script: ScriptedProvider, theme
 def trace(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
     page = canvas_and_answer(open_page, site, script, theme)
     page.get_by_role("button", name="How it came about").click()
-    expect(page.locator(".trace-spans > li").first).to_be_visible()
+    search = page.get_by_role("treeitem", name="Search in the graph")
+    search.click()
+    search.press("ArrowRight")
+    expect(page.get_by_role("treeitem", name="Words of the text")).to_be_visible()
     return page
 
 

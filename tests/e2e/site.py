@@ -32,7 +32,8 @@ PATIENCE_S = 30.0
 class Site:
     """A service that can be stopped and started again on the same port and database.
 
-    `script` answers in place of a model; a Site made with `script=None` answers offline.
+    `script` answers in place of a model; a Site made with `script=None` answers offline. A setting
+    that is None is not given at all.
     """
 
     database: Path
@@ -63,7 +64,8 @@ class Site:
             "provider": "offline",
             **self.settings,
         }
-        app = create_app(Settings(**given), provider=provider)
+        named = {name: value for name, value in given.items() if value is not None}
+        app = create_app(Settings(**named), provider=provider)
         self._app = app
         config = uvicorn.Config(
             app,

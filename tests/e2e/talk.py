@@ -58,6 +58,17 @@ def press(within: Locator | Page, name: str) -> None:
     within.get_by_role("button", name=name, exact=True).click()
 
 
+def press_more(within: Locator, name: str) -> None:
+    """Press a button that stands behind the "…" of a card."""
+    within.locator(".card-foot .more-menu > summary").click()
+    press(within.locator(".more-menu[open]"), name)
+
+
+def row(page: Page, state: str) -> Locator:
+    """The rows of the review panel that are in a state."""
+    return page.locator(f".review-row.is-{state}")
+
+
 def node(page: Page, key: str) -> Locator:
     return page.locator(f'.node[data-key="{key}"]')
 

@@ -27,6 +27,23 @@ NAMED = re.compile(
 BARE_KEY = re.compile(r"[a-z]+[0-9]*(?:[-_.][a-z0-9]+)+|[0-9a-f]{12,}|\{\w+\}")
 """What a screen reader must not be given as a name: `fetch-api`, `graphs.title`, an id."""
 COLOURS_REST = "() => !document.getAnimations().some((one) => one instanceof CSSTransition)"
+UNLABELLED = """() => {
+  const named = (select) => [...select.labels, select.closest("fieldset")?.querySelector("legend")];
+  const isShown = (select) => named(select).filter(Boolean).some((label) => {
+    const range = document.createRange();
+    const texts = document.createTreeWalker(label, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      if (texts.currentNode.parentElement.closest("select")) continue;
+      range.selectNodeContents(texts.currentNode);
+      const isHidden = texts.currentNode.parentElement.closest(".sr-only");
+      if (range.getBoundingClientRect().width > 4 && !isHidden) return true;
+    }
+    return false;
+  });
+  const selects = [...document.querySelectorAll("select")].filter((one) => one.checkVisibility());
+  return selects.filter((one) => !isShown(one)).map((one) => one.outerHTML.slice(0, 120));
+}"""
+"""The selects that people see without a name beside them."""
 EXPECTED = {
     "agent_document": ("422",),
     "graph_gone": ("404",),
@@ -54,6 +71,7 @@ def test_nothing_keeps_somebody_from_using(
             for at in one["nodes"]
         ]
         assert not wrong, "\n".join(wrong)
+    assert page.evaluate(UNLABELLED) == []
     named = NAMED.findall(page.locator("body").aria_snapshot())
     assert len(named) > 3
     assert [one for one in named if BARE_KEY.fullmatch(one[1])] == []

@@ -102,28 +102,33 @@ def test_a_person_corrects_a_document_tries_its_tool_talks_with_the_agent_and_en
     panel = page.locator(f"#panel-{PANEL}")
     expect(panel).to_contain_text("nodius agents apply FILE --start")
     press(panel, "New")
+    panel.get_by_role("button", name="JSON", exact=True).click()
     text = panel.locator(".doc-text")
     text.fill(json.dumps(wrong, indent=2))
     panel.get_by_role("button", name="Save as a new version").press("Enter")
-    expect(panel.locator(".doc-problems li")).to_contain_text("tools.leave_message.body.text")
+    expect(panel.locator(".doc .doc-problems li")).to_contain_text("tools.leave_message.body.text")
     expect(panel.locator(".doc-marks mark")).to_have_text('"{{args.text | shout}}"')
     expect(text).to_be_focused()
     assert selected(page) == '"{{args.text | shout}}"'
     assert place.rest("GET", "/api/agents")["agents"] == []
     text.fill(json.dumps(good, indent=2))
-    expect(panel.locator(".doc-problems")).to_be_hidden()
+    expect(panel.locator(".doc .doc-problems")).to_be_hidden()
     press(panel, "Save as a new version")
     expect(panel.locator("h2").last).to_have_text(NAME)
     expect(panel.locator(".auto-three").last).to_contain_text("stopped")
     panel.get_by_role("button", name="Start: Desk").press("Enter")
     expect(panel.locator(".auto-three").last).to_contain_text("running")
 
-    panel.get_by_text("Try a tool without sending").click()
-    panel.get_by_label("Arguments (JSON)").fill('{"text": "call me"}')
-    press(panel, "Show the request")
+    panel.get_by_role("button", name="Form", exact=True).click()
+    tool = panel.locator(".doc-tool", has_text="leave_message")
+    tool.locator("summary").first.click()
+    tool.get_by_text("Try it").click()
+    tool.get_by_label("text (needed)").fill("call me")
+    press(tool, "Show the request")
     shown = panel.locator(".trial")
     expect(shown).to_contain_text(f"POST {agent_api.url}/messages")
     expect(shown).to_contain_text('"text": "call me"')
+    expect(shown).to_contain_text("[secret DESK_KEY]")
     expect(shown).not_to_contain_text("0123456789")
     assert agent_api.requests == []
 
@@ -183,6 +188,7 @@ def test_versions_are_shown_and_brought_back_and_an_agent_without_graphs_needs_n
     page.get_by_role("button", name="Agents", exact=True).click()
     panel = page.locator(f"#panel-{PANEL}")
     panel.get_by_role("button", name="Show: Second").click()
+    panel.get_by_role("button", name="JSON", exact=True).click()
     panel.get_by_text("Versions").click()
     panel.get_by_role("button", name="Show version 1").click()
     expect(panel.locator(".doc-text")).to_have_value(
@@ -214,3 +220,41 @@ def test_versions_are_shown_and_brought_back_and_an_agent_without_graphs_needs_n
     page.locator(".thread").click()
     expect(facts).to_contain_text("First")
     expect(page.locator("#composer")).to_be_disabled()
+
+
+def test_a_tool_is_sent_as_it_stands_in_the_form_and_shows_request_status_answer_and_time(
+    place: Site, agent_api: ScriptedServer, open_page: OpenPage, trouble: Trouble
+) -> None:
+    page = open_page(place, panel=PANEL)
+    panel = page.locator(f"#panel-{PANEL}")
+    press(panel, "New")
+    panel.get_by_role("button", name="JSON", exact=True).click()
+    panel.locator(".doc-text").fill(json.dumps(document(agent_api.url)))
+    panel.get_by_role("button", name="Form", exact=True).click()
+    tool = panel.locator(".doc-tool")
+    tool.locator("summary").first.click()
+    tool.get_by_label("Address", exact=True).fill("{{base_url}}/notes")  # stored nowhere
+    tool.get_by_text("Try it").click()
+    tool.get_by_label("text (needed)").fill("call me")
+    agent_api.play(Answer(status=201, body={"id": 7, "seen": "desk-key-0123456789"}))
+    press(tool, "Send it")
+    shown = tool.locator(".trial")
+    expect(shown).to_contain_text("HTTP 201")
+    expect(shown).to_contain_text(" ms")
+    expect(shown.get_by_label("The answer")).to_contain_text('"id": 7')
+    expect(shown.get_by_label("What would be sent")).to_contain_text("[secret DESK_KEY]")
+    expect(shown).not_to_contain_text("0123456789")
+    [sent] = agent_api.requests
+    assert (sent.method, sent.path, sent.json) == ("POST", "/notes", {"text": "call me"})
+    assert sent.headers["authorization"] == "Bearer desk-key-0123456789"
+    assert place.rest("GET", "/api/agents")["agents"] == []
+
+    agent_api.play(Answer(status=503, body={"why": "closed"}))
+    press(tool, "Send it")
+    expect(shown).to_contain_text("HTTP 503")
+    expect(shown).to_contain_text("It failed")
+    tool.get_by_label("Address", exact=True).fill("{{base_url}}/{{args.nothing}}")
+    press(tool, "Send it")  # the document is wrong: nothing is sent, and the field says it
+    expect(tool.get_by_label("Address", exact=True)).to_have_attribute("aria-invalid", "true")
+    assert len(agent_api.requests) == 2
+    trouble.forgive("422")

@@ -13,7 +13,7 @@ from playwright.sync_api import FilePayload, Locator, Page, expect
 from mock_data import load_text
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site
-from tests.e2e.talk import CHANGE, HOSTILE, answered, ask, card, node, press, proposes
+from tests.e2e.talk import CHANGE, HOSTILE, answered, ask, card, node, press, press_more, proposes
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 WORDS = {"en-US": ("Yes", "No", "Another answer"), "fr-FR": ("Oui", "Non", "Une autre réponse")}
@@ -303,7 +303,7 @@ def test_an_edited_proposal_stays_as_it_is_while_others_edit_and_propose(
     before = site.node("root")["posX"]
     ask(one, "Change it")
     waiting = card(one, "pending")
-    press(waiting, "Edit…")
+    press_more(waiting, "Edit…")
     field = waiting.locator("form input[type=text], form textarea").first
     write(field)
     move(two, "root")

@@ -140,6 +140,17 @@ def make_by_keyboard(editor: Page) -> None:
     assert "(America/New_York)" in title
 
 
+def see_what_it_would_do(place: Site, editor: Page) -> None:
+    """Try it before its first night: two repairs are shown, and nothing waits afterwards."""
+    editor.get_by_role("button", name=f"Try: {NAME}").click()
+    view = editor.locator(".auto-run-view")
+    expect(view.get_by_role("heading", name="It would propose 2 changes")).to_be_visible()
+    expect(view.locator(".auto-would .change")).to_have_count(2)
+    assert place.rest("GET", "/api/approvals", token=token())["approvals"] == []
+    view.get_by_role("button", name="Back to the automations").click()
+    expect(editor.locator("article.auto")).to_contain_text("It has not run yet")
+
+
 def decide_by_two(place: Site, editor: Page, reviewer: Page, key: str) -> None:
     """Run it: a reviewer rejects one repair, its owner approves the other, and the run ends."""
     set_to_night(place)
@@ -221,6 +232,7 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     editor = open_page(place, None, context=in_new_york)
     import_orders(editor)
     make_by_keyboard(editor)
+    see_what_it_would_do(place, editor)
     key = key_of(place)
     reviewer = open_page(place, key, panel=PANEL, context=signed_in(contexts, "rev", "reviewer"))
     decide_by_two(place, editor, reviewer, key)

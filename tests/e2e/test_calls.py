@@ -57,7 +57,9 @@ def test_a_call_is_followed_and_the_caller_gets_to_know_what_a_reviewer_decides(
     call_id, phone = voice.call(place, "desk", token("ed", "editor"))
     row = panel.locator(f".call-row[data-call='{call_id}']")
     expect(row).to_contain_text("on the line")
+    expect(panel.locator(".auto-three .is-live")).to_have_text("1")  # going on
     row.press("Enter")
+    page.wait_for_url(f"**panel={PANEL}&call={call_id}")
     voice.say(phone, QUESTION)
     said = panel.locator(".call-said")
     expect(said.locator(".is-user").last).to_contain_text(QUESTION)
@@ -87,12 +89,14 @@ def test_a_call_is_followed_and_the_caller_gets_to_know_what_a_reviewer_decides(
     assert {entry.get("asker") for entry in entries if "asker" in entry} == {f"caller:{call_id}"}
 
     panel.get_by_role("button", name="End call").press("Enter")
-    expect(panel.locator(".auto-three")).to_contain_text("a person ended it")
+    expect(panel.locator(".call-view .auto-three")).to_contain_text("a person ended it")
     expect(node(page, "fetch-api")).not_to_have_class(LIT)
     press(panel, "Forget")
     press(page.locator("dialog"), "Forget")
     expect(row).to_be_visible()
     row.click()
+    expect(panel).to_contain_text("Nothing is kept of what was said")
+    page.reload()
     expect(panel).to_contain_text("Nothing is kept of what was said")
     assert QUESTION not in str(
         place.rest("GET", f"/api/calls/{call_id}", token=token("ada", "admin"))
@@ -153,7 +157,7 @@ def test_a_person_talks_with_an_agent_from_the_browser_and_hangs_up(
     expect(said.locator(".is-assistant").last).to_contain_text(ANSWER)
     expect(talk.locator(".is-listening")).to_be_visible()  # all of it was played
     talk.get_by_role("button", name="Hang up").press("Enter")
-    expect(panel.locator(".auto-three")).to_contain_text("the caller hung up")
+    expect(panel.locator(".call-view .auto-three")).to_contain_text("the caller hung up")
     expect(talk.get_by_role("button", name="Talk")).to_be_enabled()
     press(panel, "Back to the calls")
     expect(panel).to_contain_text("is for reviewers")

@@ -52,19 +52,6 @@ PLACE_OF = """([left, top]) => {
 }"""
 
 
-def test_a_node_says_what_it_does_near_and_from_further_away(page: Page, site: Site) -> None:
-    expect(page.locator(".stage")).to_have_attribute("data-detail", "mid")
-    expect(node(page, "fetch-api").locator(".node-excerpt")).to_contain_text("method: GET")
-    expect(node(page, "return").locator(".node-excerpt")).to_have_text("return incoming.data;")
-    expect(node(page, "return").locator(".node-type")).to_be_visible()
-    page.locator(".stage").focus()
-    page.keyboard.press("0")
-    expect(page.locator(".stage")).to_have_attribute("data-detail", "near")
-    expect(node(page, "fetch-api").locator(".node-rows")).to_be_visible()
-    expect(node(page, "fetch-api").locator(".node-excerpt")).to_be_hidden()
-    expect(node(page, "return").locator(".node-excerpt")).to_be_visible()
-
-
 def test_a_graph_opens_from_the_list_and_is_shown_whole(
     offline_site: Site, open_page: OpenPage
 ) -> None:

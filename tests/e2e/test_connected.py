@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,7 @@ def test_a_graph_says_where_it_stands_and_opens_its_workflow_in_node_red(
         press(dialog, "Compare")
         expect(dialog.get_by_role("status")).to_contain_text("Nothing.")
         expect(mark).to_contain_text("changed here")
+        page.goto("about:blank")  # it asks nothing more when the servers end
 
 
 def test_a_change_is_shown_field_by_field_written_to_n8n_and_taken_back(
@@ -191,6 +193,87 @@ def test_a_change_is_shown_field_by_field_written_to_n8n_and_taken_back(
     press(undo, "Write it")
     expect(undo).to_contain_text("written and read back")
     assert n8n.workflows[order]["nodes"][1]["name"] == "Check"
+
+
+WORDS = {
+    "en": (
+        "Publish…",
+        "Publish it",
+        "written and read back",
+        "Make the open graph a workflow of n8n…",
+    ),
+    "fr": ("Publier…", "Publier", "écrit et relu", "Faire du graphe ouvert un workflow de n8n…"),
+}
+
+
+def connect(site: Site, n8n: N8nDouble) -> None:
+    body = {"name": "shop", "kind": "n8n", "address": n8n.address, "key": N8N_KEY}
+    more = {"allowPrivate": True, "push": "ask"}
+    site.rest("POST", "/api/connections", json={**body, **more}, token=token("ann", "admin"))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_draft_is_published_once_what_goes_live_was_seen(
+    language: str,
+    guarded: Site,
+    n8n: N8nDouble,
+    open_page: OpenPage,
+    contexts: Contexts,
+    tmp_path: Path,
+) -> None:
+    publish, publish_it, is_done, _ = WORDS[language]
+    n8n.scopes = (*WRITE_SCOPES, "workflow:activate")
+    order = n8n.put(workflow("Order", "Check", mode="a"))
+    n8n.run_published(order)
+    n8n.put(workflow("Order", "Check", mode="b"), id=order)
+    connect(guarded, n8n)
+    context = signed_in(contexts, "ann", "admin", locale=language)
+    page = open_page(guarded, "order", context=context)
+    page.locator(".link-mark").press("Enter")
+    dialog = page.get_by_role("dialog")
+    press(dialog, publish)
+    push = dialog.locator(".push")
+    expect(push.get_by_role("row").last).to_contain_text("mode")
+    has_no_violation(page)
+    page.screenshot(path=str(tmp_path / "publish.png"))
+    assert n8n.went_live == []
+    press(push, publish_it)
+    expect(push).to_contain_text(is_done)
+    assert n8n.runs(order)[1]["parameters"] == {"mode": "b"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_open_graph_becomes_a_workflow_of_a_connected_n8n_once(
+    language: str,
+    guarded: Site,
+    n8n: N8nDouble,
+    open_page: OpenPage,
+    contexts: Contexts,
+    tmp_path: Path,
+) -> None:
+    _, _, is_done, create = WORDS[language]
+    n8n.scopes = (*WRITE_SCOPES, "workflow:create")
+    content = json.dumps(workflow("Return", "Check")).encode()
+    path = "/api/graphs/import?fileName=return.json"
+    graph = guarded.rest("POST", path, content=content, token=token())["graphKey"]
+    connect(guarded, n8n)
+    context = signed_in(contexts, "ann", "admin", locale=language)
+    page = open_page(guarded, graph, context=context)
+    page.get_by_role("button", name=LANGUAGES[language]).press("Enter")
+    row = page.locator("article[data-connection=shop]")
+    press(row, create)
+    push = row.locator(".push")
+    expect(push.get_by_role("row").first).to_be_visible()
+    has_no_violation(page)
+    page.screenshot(path=str(tmp_path / "create.png"))
+    assert not n8n.workflows
+    push.locator(".primary").press("Enter")
+    expect(push).to_contain_text(is_done)
+    expect(row.get_by_role("button", name=create)).to_have_count(0)
+    [created] = n8n.workflows.values()
+    assert (created["name"], created["active"]) == ("Return", False)
+    page.keyboard.press("Escape")
+    expect(page.locator(".link-mark")).to_be_visible()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -107,6 +107,46 @@ def test_nodes_are_copied_with_their_edges_over_sheets_and_graphs_and_one_undo_t
     assert set(before["nodes"]) == {"set", "code"}
 
 
+def test_what_is_pasted_lies_on_no_other_node_however_often(page: Page, site: Site) -> None:
+    page.locator(".stage").focus()
+    choose(page, "fetch-api", "filter-active")
+    page.keyboard.press("Control+c")
+    expect(page.locator(".toast", has_text="2 nodes copied")).to_be_visible()
+    count = page.locator(".node").count()
+    for i in range(1, 4):
+        page.keyboard.press("Control+v")
+        expect(page.locator(".node")).to_have_count(count + 2 * i)
+    nodes = [one for one in stored(site)["nodes"].values() if one["sheet"] == "0"]
+    boxes = [(n["posX"], n["posY"], n["size"]["width"], n["size"]["height"]) for n in nodes]
+    assert [
+        (one, other)
+        for i, one in enumerate(boxes)
+        for other in boxes[:i]
+        if one[0] < other[0] + other[2]
+        and other[0] < one[0] + one[2]
+        and one[1] < other[1] + other[3]
+        and other[1] < one[1] + one[3]
+    ] == []
+
+
+def test_a_toast_never_covers_the_menu_of_the_canvas(page: Page) -> None:
+    page.locator(".stage").focus()
+    page.evaluate(PASTE, "just words")
+    toast = page.locator(".toast", has_text="holds no nodes")
+    expect(toast).to_be_visible()
+    place = toast.bounding_box()
+    assert place is not None
+    page.mouse.click(place["x"] + 40, place["y"] - 60, button="right")
+    items = page.locator(".context-menu [role=menuitem]")
+    expect(items.first).to_be_visible()
+    covered = """(item) => {
+      const { left, top, width, height } = item.getBoundingClientRect();
+      return !item.contains(document.elementFromPoint(left + width / 2, top + height / 2));
+    }"""
+    expect(toast).to_be_visible()
+    assert not any(item.evaluate(covered) for item in items.all())
+
+
 def test_what_cannot_be_pasted_is_said_and_nothing_of_it_is_believed(
     page: Page, site: Site
 ) -> None:
@@ -260,7 +300,7 @@ def test_data_is_written_in_a_form_of_its_type_and_a_graph_is_made_deleted_and_r
 def test_what_n8n_copied_is_pasted_and_the_graph_is_downloaded_for_n8n_or_whole(
     site: Site, open_page: OpenPage
 ) -> None:
-    workflow = {"name": "Orders", "nodes": [step("Set", 0)], "connections": {}}
+    workflow: dict[str, Any] = {"name": "Orders", "nodes": [step("Set", 0)], "connections": {}}
     address = "/api/graphs/import?graphKey=orders&fileName=o.json"
     site.rest("POST", address, content=json.dumps(workflow).encode())
     copied = {
@@ -306,9 +346,15 @@ def test_a_sheet_is_tidied_after_a_preview_and_undone_in_one_step(
     before = places()
     page.get_by_role("button", name="Tidy").click()
     bar = page.locator(".tidy-bar")
-    expect(bar).to_contain_text("would stand in order")
-    expect(page.locator(".ghost.moved").first).to_be_visible()
+    expect(bar).to_contain_text("would stand in order. There are no crossings to remove.")
+    ghost = page.locator(".ghost.moved").first
+    expect(ghost).to_have_css("border-style", "solid")
+    expect(ghost.locator(".ghost-tag")).to_have_count(0)
+    expect(page.locator(".ghost-line.laid").first).to_be_attached()
+    faint = page.locator(".node.leaving").first
+    assert float(faint.evaluate("e => getComputedStyle(e).opacity")) < 0.5
     page.keyboard.press("Escape")
+    expect(page.locator(".node.leaving")).to_have_count(0)
     expect(bar).to_be_hidden()
     expect(page.locator(".ghost")).to_have_count(0)
     assert places() == before
@@ -375,3 +421,33 @@ def test_two_people_write_a_nodes_data_and_code_as_text_and_neither_loses_anythi
     save(one)
     expect(one.locator(".inspector textarea.code")).to_have_count(0)
     assert site.node("error-handler")["process"] == "mine"
+
+
+def test_the_form_of_an_imported_node_offers_the_usual_fields_of_its_type(
+    site: Site, open_page: OpenPage
+) -> None:
+    call = {**step("Call", 0), "type": "n8n-nodes-base.httpRequest"}
+    late = {**step("Late", 300), "type": "n8n-nodes-base.wait"}
+    late["parameters"] = {"amount": "={{ $json.seconds }}"}
+    content = json.dumps({"name": "W", "nodes": [call, late], "connections": {}}).encode()
+    site.rest("POST", "/api/graphs/import?graphKey=w&fileName=w.json", content=content)
+    inject = {"id": "i1", "type": "inject", "z": "f1", "x": 90, "y": 90, "wires": [[]]}
+    flow = [{"id": "f1", "type": "tab", "label": "F"}, inject]
+    content = json.dumps(flow).encode()
+    site.rest("POST", "/api/graphs/import?graphKey=f&fileName=f.json", content=content)
+    page = open_page(site, "w")
+    node(page, "call").dblclick()
+    page.get_by_label("method", exact=True).select_option("POST")
+    url = page.get_by_label("url", exact=True)
+    url.fill("https://api.example.org/orders")
+    url.press("Enter")
+    effect = page.locator(".node[data-key='call'] .node-effect")
+    expect(effect).to_have_text("POST https://api.example.org/orders")
+    parameters = stored(site, "w")["nodes"]["call"]["data"]["parameters"]
+    assert parameters == {"method": "POST", "url": "https://api.example.org/orders"}
+    node(page, "late").dblclick()
+    expect(page.get_by_label("amount", exact=True)).to_have_value("={{ $json.seconds }}")
+    flow_page = open_page(site, "f")
+    flow_page.locator(".node", has_text="inject").dblclick()
+    flow_page.get_by_label("payloadType", exact=True).select_option("json")
+    flow_page.wait_for_selector(".save-mark.unsaved")

@@ -44,15 +44,15 @@ def test_everything_is_found_by_keyboard_and_conversations_are_renamed_linked_an
     page.locator("#tab-threads").click()
     page.get_by_label("Search conversations").fill("zebra")
     expect(page.locator(".thread")).to_have_count(1)
-    page.locator(".thread-menu summary").click()
-    press(page.locator(".thread-menu[open]"), "Rename…")
+    page.locator("#panel-threads .more-menu summary").click()
+    press(page.locator("#panel-threads .more-menu[open]"), "Rename…")
     page.get_by_label("Title", exact=True).fill(HOSTILE[:80])
     page.keyboard.press("Enter")
     expect(page.locator(".thread-title")).to_contain_text("<img src=x")
     assert page.locator("#side img").count() == 0
-    page.locator(".thread-menu summary").click()
+    page.locator("#panel-threads .more-menu summary").click()
     with page.expect_download() as download:
-        press(page.locator(".thread-menu[open]"), "Export")
+        press(page.locator("#panel-threads .more-menu[open]"), "Export")
     assert "The zebra." in Path(download.value.path()).read_text()
     thread = site.rest("POST", "/api/ai/threads", json={"limit": 10})["threads"][-1]["threadId"]
     page.goto(f"{site.url}#graph={GRAPH}&panel=chat&thread={thread}")

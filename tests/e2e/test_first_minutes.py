@@ -82,8 +82,9 @@ KEY = "sk-a-key-of-the-form-4711"
 
 
 def test_an_admin_reads_the_settings_and_tries_a_key(page: Page) -> None:
-    page.get_by_role("button", name="Settings").click()
-    dialog = page.get_by_role("dialog", name="Settings")
+    page.get_by_role("tab", name="Administration").click()
+    panel = page.get_by_role("tabpanel", name="Administration")
+    dialog = panel.get_by_role("region", name="All settings")
     dialog.get_by_text("Limits").click()
     expect(dialog.get_by_role("row", name="NODIUS_RATE_LIMIT")).to_contain_text("30")
     with ScriptedServer() as server:

@@ -14,7 +14,19 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site, running_site
-from tests.e2e.talk import CHANGE, RENAME, answered, ask, card, node, press, proposes, release, seen
+from tests.e2e.talk import (
+    CHANGE,
+    RENAME,
+    answered,
+    ask,
+    card,
+    node,
+    press,
+    press_more,
+    proposes,
+    release,
+    seen,
+)
 from tests.e2e.test_live import drag
 from tests.e2e.test_review import proposed
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -64,7 +76,7 @@ def test_the_newest_is_drawn_and_another_cards_focus_switches(
     expect(ghost(page, "fetch-api")).to_have_count(0)
     page.locator("#composer").focus()
     expect(ghost(page, "fetch-api")).to_be_visible()
-    press(first, "Show on canvas")
+    press_more(first, "Show on canvas")
     page.locator("#composer").focus()
     page.mouse.move(300, 400)
     expect(ghost(page, "error-handler")).to_be_visible()
@@ -79,13 +91,17 @@ def test_what_a_person_hides_stays_hidden_for_that_card_also_after_a_reload(
     hide_chip(page).click()
     expect(page.locator(".ghost")).to_have_count(0)
     card(page, "pending").hover()
+    more = card(page, "pending").locator(".more-menu > summary")
+    more.click()
     expect(card(page, "pending").get_by_role("button", name="Show on canvas")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(more).to_be_focused()
     expect(page.locator(".ghost")).to_have_count(0)
     page.reload()
     page.wait_for_selector("main[data-state=ready]")
     expect(card(page, "pending")).to_be_visible()
     expect(page.locator(".ghost")).to_have_count(0)
-    press(card(page, "pending"), "Show on canvas")
+    press_more(card(page, "pending"), "Show on canvas")
     expect(ghost(page, "error-handler")).to_be_visible()
     page.locator(".stage").focus()
     page.keyboard.press("Escape")
@@ -184,7 +200,7 @@ def test_review_opens_on_the_card_on_top_and_draws_that_one(
     first = proposed(site)
     _ = proposed(site)
     page = open_page(site, panel="review")
-    top = page.locator("#panel-review .card").first
+    top = page.locator(".review-row").first
     legend = page.locator(".legend")
     for enter in ("address", "tab", "key"):
         if enter == "tab":

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.graphs import HOSTILE, hostile_graph, large_graph
 from tests.e2e.site import Site
+from tests.e2e.test_canvas import box
 from tests.support.injection_payloads import hostile_document, injection_payloads
 
 
@@ -90,7 +91,7 @@ OUTSIDE = """() => [...document.querySelectorAll(".node, .inspector, .edge-label
   const within = element.getBoundingClientRect();
   return [...element.querySelectorAll(".node-name, .node-type, .node-value")].some((text) => {
     const box = text.getBoundingClientRect();
-    return box.right > within.right + 1 || box.left < within.left - 1;
+    return box.width > 0 && (box.right > within.right + 1 || box.left < within.left - 1);
   });
 }).map((element) => element.dataset.key ?? element.className)"""
 
@@ -116,6 +117,34 @@ def test_odd_names_and_long_code_stay_within_their_nodes(
         assert page.evaluate(OUTSIDE) == []
         page.keyboard.press("Escape")
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_long_label_takes_two_lines_in_the_inspector_and_is_read_whole_at_a_press(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    document = large_graph("long", 3)
+    label = "l" * 600
+    document["edges"][0]["label"] = label
+    document["nodes"][0]["data"] = {"name": "n" * 600}
+    offline_site.import_graph(document, "long")
+    for width in (1280, 390):
+        page = open_page(
+            offline_site, "long", panel="canvas", viewport={"width": width, "height": 800}
+        )
+        page.locator(".node[data-key=n1]").focus()
+        page.keyboard.press("Enter")
+        row = page.locator(".inspector .connections li", has=page.locator(".tag"))
+        link, tag = row.locator(".link"), row.locator(".tag")
+        expect(tag).to_have_text(label)
+        assert box(link)["width"] > 200
+        assert box(link)["height"] < 70
+        assert box(tag)["height"] < 50
+        tag.focus()
+        page.keyboard.press("Enter")
+        expect(tag).to_have_attribute("aria-expanded", "true")
+        assert box(tag)["height"] > 60
+        assert box(tag)["width"] <= box(page.locator(".inspector"))["width"]
+        page.close()
 
 
 def test_five_thousand_nodes_are_shown_found_and_edited(

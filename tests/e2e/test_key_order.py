@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site
-from tests.e2e.talk import CHANGE, card
+from tests.e2e.talk import CHANGE, row
 from tests.e2e.test_review import proposed
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
@@ -58,14 +58,14 @@ def outcome(page: Page, site: Site, graph: str) -> dict[str, Any]:
     page.evaluate(REST)
     stored = site.rest("GET", f"/api/approvals?graphKey={graph}&limit=100")["approvals"]
     typed = "document.activeElement.value ?? null"
-    card_title = "document.activeElement.closest('.card')?.querySelector('h3').textContent ?? null"
+    place = "document.activeElement.closest('.card, .review-row')"
     return {
         "stored": sorted(
             (one["title"], one["status"], bool(one.get("undoneBy")), bool(one.get("undoes")))
             for one in stored
         ),
         "typed": page.evaluate(typed),
-        "focus": page.evaluate(card_title),
+        "focus": page.evaluate(f"{place}?.querySelector('h3, .row-title').textContent ?? null"),
     }
 
 
@@ -77,8 +77,8 @@ def pressed(
     """
     page.goto("about:blank")
     page.goto(f"{site.url}#graph={graph}&sheet=0&panel=review")
-    expect(card(page, "pending", "review")).to_have_count(PROPOSALS)
-    page.locator("#panel-review .card").first.focus()
+    expect(row(page, "pending")).to_have_count(PROPOSALS)
+    row(page, "pending").first.focus()
     page.evaluate("delays => { window.delays = delays; }", delays or [])
     for key in keys:
         page.keyboard.press(key)

@@ -127,7 +127,7 @@ def test_a_node_that_somebody_deletes_while_it_is_dragged_or_moved_by_keys_is_to
 
 def test_handles_are_connected_by_dragging(page: Page) -> None:
     page.get_by_label("Zoom in").click()
-    page.wait_for_selector(".stage[data-detail=near]")  # from further away handles are not shown
+    page.wait_for_selector(".stage:not(.coarse)")  # from further away handles are not shown
     count = page.locator("path.edge").count()
     start = box(node(page, "fetch-api").locator(".handle.out").last)
     end = box(node(page, "filter-active").locator(".handle.in"))
@@ -326,3 +326,29 @@ def test_where_the_others_point_and_what_they_selected_is_seen_and_goes_with_the
     expect(two.locator(".other-frame")).to_have_count(1)
     two.context.close()
     expect(one.locator(".other, .other-frame")).to_have_count(0)
+
+
+def test_what_others_drag_is_seen_while_it_moves_and_goes_back_when_they_give_up(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    one = open_page(offline_site)
+    two = open_page(offline_site)
+    seen = node(two, "error-handler")
+    node(one, "root").click()
+    expect(two.locator(".other-frame")).to_have_count(1)
+    before = box(seen)
+    stored = offline_site.node("error-handler")["posX"]
+    at = box(node(one, "error-handler"))
+    x = at["x"] + at["width"] / 2
+    y = at["y"] + at["height"] / 2
+    one.mouse.move(x, y)
+    one.mouse.down()
+    one.mouse.move(x + 60, y + 40, steps=4)
+    two.wait_for_selector(".node.dragged[data-key='error-handler']")
+    moved = box(seen)
+    assert moved["x"] > before["x"] + 40
+    assert offline_site.node("error-handler")["posX"] == stored
+    one.mouse.move(x, y, steps=4)
+    one.mouse.up()
+    expect(two.locator(".node.dragged")).to_have_count(0)
+    assert box(seen) == before

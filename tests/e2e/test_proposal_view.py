@@ -115,7 +115,7 @@ def test_the_preview_and_the_card_are_shown_as_in_the_page(
     expect(card).to_contain_text("it was asked for")
     expect(card).to_contain_text("asked for by Ada Lovelace")
     expect(card.get_by_role("heading")).to_have_text("Change level of “Log fetch error”")
-    expect(card.locator(".change-table")).to_contain_text("warning")
+    expect(card.locator(".change-line")).to_contain_text("warning")
     expect(card).to_contain_text("A person approves or rejects it in Nodius.")
     assert view.get_by_role("button", name="Approve").count() == 0
     assert view.locator("html").evaluate("root => getComputedStyle(root).colorScheme") == theme
@@ -209,7 +209,7 @@ def test_a_result_without_a_proposal_is_said(result: dict[str, Any], host: Host)
 def test_texts_of_a_graph_and_links_that_are_none_stay_text(
     site: Site, script: ScriptedProvider, host: Host
 ) -> None:
-    evil = {**RENAME, "changes": {"data.name": HOSTILE}, "reason": HOSTILE}
+    evil = {**RENAME, "changes": {"data.name": HOSTILE}, "reason": f"{HOSTILE} as well"}
     result = proposed(site, script, "propose_update_node", evil)
     drawn = result["_meta"][RESULT_META]
     drawn["link"] = "javascript:alert(9)"

@@ -14,7 +14,19 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.site import GRAPH, Site, running_site
-from tests.e2e.talk import CHANGE, HOSTILE, RENAME, answered, ask, card, node, press, proposes
+from tests.e2e.talk import (
+    CHANGE,
+    HOSTILE,
+    RENAME,
+    answered,
+    ask,
+    card,
+    node,
+    press,
+    press_more,
+    proposes,
+    row,
+)
 from tests.support.scripted_provider import ScriptedProvider
 from tests.support.service import SECRET, token
 
@@ -112,7 +124,7 @@ def test_what_is_wrong_with_an_edit_is_said_at_its_field(
     script.play(proposes(move), "Done.")
     ask(page, "Change it")
     waiting = card(page, "pending")
-    press(waiting, "Edit…")
+    press_more(waiting, "Edit…")
     press(waiting, "Edit as JSON")
     raw = waiting.get_by_label("The action as JSON")
     raw.fill("{")
@@ -143,7 +155,7 @@ def test_what_is_wrong_with_an_edit_is_a_french_sentence_for_a_french_reader(
     page = open_page(site, locale="fr-FR")
     ask(page, "Change")
     waiting = card(page, "pending")
-    press(waiting, "Modifier…")
+    press_more(waiting, "Modifier…")
     press(waiting, "Modifier en JSON")
     action = {
         "type": "update_node",
@@ -237,7 +249,7 @@ def test_what_is_typed_in_a_card_outlives_news_of_others(
     press(first, "Reject…")
     page.get_by_label("What should be different?").fill("half a sentence")
     proposed(site)
-    expect(card(page, "pending", "review")).to_have_count(2)
+    expect(row(page, "pending")).to_have_count(2)
     expect(page.get_by_label("What should be different?")).to_have_value("half a sentence")
     expect(page.get_by_label("What should be different?")).to_be_focused()
 
@@ -277,7 +289,7 @@ def test_nothing_is_wider_than_its_panel(
     )
     ask(page, long)
     waiting = card(page, "pending")
-    press(waiting, "Modifier…")
+    press_more(waiting, "Modifier…")
     for selector in ("#side", ".log", ".review-list"):
         for element in page.locator(selector).all():
             assert element.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), selector
@@ -291,7 +303,7 @@ def test_code_that_cannot_be_parsed_is_said_before_approve_on_the_card_and_on_an
     ask(page, "Change the code")
     waiting = card(page, "pending")
     expect(waiting.locator(".card-warning", has_text="cannot be parsed, line 1")).to_be_visible()
-    press(waiting, "Edit…")
+    press_more(waiting, "Edit…")
     code = waiting.get_by_role("textbox", name="Code")
     code.fill("return 1;\nreturn {;")
     press(waiting, "Approve with my changes")

@@ -4,6 +4,8 @@ breaks, with comments.
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +17,18 @@ from playwright.sync_api import BrowserContext, Page, Request, expect
 from server import approval_documents
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.site import GRAPH, Site, running_site
-from tests.e2e.talk import CHANGE, HOSTILE, RENAME, answered, ask, card, press, proposes
+from tests.e2e.talk import (
+    CHANGE,
+    HOSTILE,
+    RENAME,
+    answered,
+    ask,
+    card,
+    press,
+    press_more,
+    proposes,
+    row,
+)
 from tests.e2e.test_accessible import timed
 from tests.e2e.test_review import key_of, proposed, signed_in
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -36,14 +49,14 @@ def many(site: Site, script: ScriptedProvider, count: int = MANY) -> None:
 
 
 def watched(page: Page) -> list[str]:
-    """The requests of a page from now on."""
+    """The requests of a page that are answered from now on."""
     asked: list[str] = []
 
     def note(request: Request) -> None:
         if "/api/" in request.url:
             asked.append(f"{request.method} {request.url.split('/api/')[1]}")
 
-    page.on("request", note)
+    page.on("requestfinished", note)
     return asked
 
 
@@ -59,7 +72,7 @@ def test_thirty_proposals_are_decided_in_at_most_sixty_keys(
     """
     many(site, script)
     page = open_page(site, panel="review")
-    waiting = card(page, "pending", "review")
+    waiting = row(page, "pending")
     expect(waiting).to_have_count(MANY)
     expect(page).to_have_title(re.compile(r"^\(30\) "))
     asked = watched(page)
@@ -89,7 +102,8 @@ def test_thirty_proposals_are_decided_in_at_most_sixty_keys(
     expect(page.locator(".toast")).to_contain_text("undone")
     states = [one["status"] for one in site.rest("GET", "/api/approvals?limit=100")["approvals"]]
     assert (states.count("applied"), states.count("rejected")) == (21, 10)
-    others = [one for one in asked if "/decision" not in one]
+    # What a changed node does is the canvas's question, not the list's.
+    others = [one for one in asked if "/decision" not in one and "/meanings" not in one]
     assert len(others) <= 6, others  # the undo, who is here; nothing for each decision
 
 
@@ -106,16 +120,16 @@ def test_two_decide_at_once_and_what_one_was_typing_is_kept(
     proposed(site)
     one = open_page(site, panel="review")
     other = open_page(site, panel="review")
-    one.locator(f'#panel-review [data-approval="{first}"]').get_by_role(
+    one.locator(f'.review-detail [data-approval="{first}"]').get_by_role(
         "button", name="Reject…"
     ).click()
     one.keyboard.type("half a sent")
-    there = other.locator(f'#panel-review [data-approval="{first}"]')
+    there = other.locator(f'.review-detail [data-approval="{first}"]')
     expect(there.locator(".card-conflict")).to_contain_text("both change “level”")
     there.get_by_text("Comment…").click()
     there.get_by_label("What do you want to say").fill(HOSTILE)
     press(there, "Send the comment")
-    mine = one.locator(f'#panel-review [data-approval="{first}"]')
+    mine = one.locator(f'.review-detail [data-approval="{first}"]')
     expect(mine.locator(".comments")).to_contain_text("<img src=x")
     expect(mine.get_by_label("What should be different?")).to_be_focused()
     assert one.locator("#side img, #side script").count() == 0
@@ -128,10 +142,10 @@ def test_two_decide_at_once_and_what_one_was_typing_is_kept(
     press(group, "Show all on canvas")
     expect(other.locator("#canvas")).to_contain_text("Answer to")
     press(group, "Approve all 2")
-    expect(card(one, "pending", "review")).to_have_count(1)
+    expect(row(one, "pending")).to_have_count(1)
     assert site.node("fetch-api")["data"]["name"] == "Get the players"
     press(one, "Mine")
-    expect(card(one, "applied", "review")).to_have_count(3)
+    expect(row(one, "applied")).to_have_count(3)
     approval = site.rest("GET", f"/api/approvals/{second}")
     assert approval["status"] == "pending"
 
@@ -151,8 +165,8 @@ def test_what_was_missed_while_the_connection_was_gone_is_read_once(
     proposed(site)
     page.context.set_offline(False)
     page.evaluate("dispatchEvent(new Event('online'))")
-    expect(card(page, "pending", "review")).to_contain_text("Get the players")
-    expect(card(page, "pending", "review")).to_have_count(1)
+    expect(row(page, "pending")).to_contain_text("Get the players")
+    expect(row(page, "pending")).to_have_count(1)
     expect(page.locator("#tab-review .badge")).to_have_text("1")
     assert len([one for one in asked if one.startswith("GET approvals")]) <= 2, asked
     trouble.forgive("ERR_INTERNET_DISCONNECTED")
@@ -172,16 +186,18 @@ def test_what_a_long_list_left_out_is_shown_before_anybody_can_decide_it(
     page.route("**/api/approvals/ap_*", lambda route: route.abort())
     page.locator("#tab-review").click()
     waiting = card(page, "pending", "review")
-    expect(waiting).to_have_count(2)
-    expect(waiting.get_by_text("Show what changes")).to_have_count(2)
+    expect(row(page, "pending")).to_have_count(2)
+    expect(waiting.get_by_text("Show what changes")).to_be_visible()
     expect(waiting.first.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
     expect(page.get_by_role("button", name="Approve all 2")).to_be_disabled()
     page.unroute("**/api/approvals/ap_*")
-    for one in waiting.all():
-        one.get_by_text("Show what changes").click()
-    expect(waiting.filter(has_text="Get the players")).to_contain_text("1 change")
-    press(waiting.filter(has_text="Get the players"), "Approve")
-    expect(waiting).to_have_count(1)
+    waiting.get_by_text("Show what changes").click()
+    expect(waiting.locator(".change-line")).to_contain_text("Get the players")
+    row(page, "pending").last.click()
+    expect(waiting.locator(".change-line")).to_contain_text("warning")
+    row(page, "pending").first.click()
+    press(waiting, "Approve")
+    expect(row(page, "pending")).to_have_count(1)
     press(page, "Decided 1")
     expect(card(page, "applied", "review")).to_have_count(1)
     trouble.forgive("ERR_FAILED")  # the requests that were held up
@@ -312,6 +328,38 @@ def test_the_audit_log_says_what_was_changed(
     expect(entries.first).to_contain_text("rejected · Change level of “Log fetch error”")
 
 
+def test_the_audit_log_is_filtered_and_given_as_files_and_on_paper(
+    site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    script.play(proposes(RENAME), proposes(CHANGE))
+    for verdict in ("approve", "reject"):
+        site.rest("POST", f"/api/approvals/{proposed(site)}/decision", json={"verdict": verdict})
+    page = open_page(site, panel="review")
+    press(page, "History")
+    page.locator(".audit summary").click()
+    entries = page.locator(".audit-list li")
+    expect(entries).to_have_count(3)
+    page.locator(".audit").get_by_label("What").select_option("applied")
+    expect(entries).to_have_count(1)
+    with page.expect_download() as given:
+        press(page, "As CSV")
+    table = list(csv.DictReader(Path(given.value.path()).read_text().splitlines()))
+    assert [(one["event"], one["by"], one["what"]) for one in table] == [
+        ("applied", "local", "Rename “Fetch NBA players” to “Get the players”")
+    ]
+    page.locator(".audit").get_by_label("What").select_option("")
+    with page.expect_download() as given:
+        press(page, "As JSON")
+    assert (
+        json.loads(Path(given.value.path()).read_text())
+        == site.rest("GET", "/api/audit")["entries"]
+    )
+    page.emulate_media(media="print")
+    expect(entries.first).to_be_visible()
+    expect(page.locator("#canvas")).to_be_hidden()
+    expect(page.get_by_role("button", name="As CSV")).to_be_hidden()
+
+
 @pytest.mark.parametrize("is_edited", [False, True])
 def test_a_remark_goes_with_an_approval_and_stays_with_it(
     page: Page, site: Site, script: ScriptedProvider, is_edited: bool
@@ -319,7 +367,7 @@ def test_a_remark_goes_with_an_approval_and_stays_with_it(
     script.play(proposes(CHANGE), "Done.")
     ask(page, "Change it")
     waiting = card(page, "pending")
-    press(waiting, "Edit…" if is_edited else "Approve with a remark…")
+    press_more(waiting, "Edit…" if is_edited else "Approve with a remark…")
     waiting.get_by_label("A remark for the assistant (optional)").fill("but tell the team")
     press(waiting, "Approve with my changes" if is_edited else "Approve")
     answered(page, "Done.")

@@ -4,8 +4,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { agentsFor, chosenAgent } from "../../server/web/js/chat/agent.js";
-import { idOf, placed, placesOf } from "../../server/web/js/agents/places.js";
-import { blankOf } from "../../server/web/js/agents/trial.js";
+import { at, moveTool, put, toolsOf } from "../../server/web/js/agents/document.js";
+import { faultOf, idOf, placed, placesOf } from "../../server/web/js/agents/places.js";
+import { firstArguments } from "../../server/web/js/agents/trial.js";
 
 const DOCUMENTS = JSON.parse(process.env.DOCUMENTS); // whole documents, as the service takes them
 
@@ -42,9 +43,9 @@ test("the id of a document in YAML is read too", () => {
   assert.deepEqual([idOf("agent: x"), idOf("id: y\n"), idOf("")], ["", "", ""]);
 });
 
-test("arguments begin as their schema has them", () => {
-  const schema = { type: "object", properties: { n: { type: ["integer", "null"] }, list: { type: "array" }, one: { enum: ["a", "b"] }, deep: { properties: { d: { default: 7 } } }, text: {} } };
-  assert.deepEqual(blankOf(schema), { n: 0, list: [], one: "a", deep: { d: 7 }, text: "" });
+test("arguments begin with the examples and defaults of their schema", () => {
+  const found = [["n", { type: "integer", default: 7 }], ["text", { type: "string", examples: ["a", "b"] }], ["other", { type: "string" }], ["odd", true]].map(([name, rule]) => ({ name, rule }));
+  assert.deepEqual(firstArguments(found), { n: 7, text: "a" });
 });
 
 test("an agent may be chosen where it runs, chats, and reads the graph or none", () => {
@@ -53,4 +54,38 @@ test("an agent may be chosen where it runs, chats, and reads the graph or none",
   assert.deepEqual([ids("g"), ids("other"), ids(null)], ["a,b", "b", "b"]);
   assert.equal(chosenAgent({ agents, agentChosen: "a", graphKey: "other" }), null);
   assert.deepEqual(agentsFor(null, "g"), []);
+});
+
+test("a text is JSON as the standard has it, else the place is said where it ceases to be", () => {
+  const pieces = ['{"a": [1, -2.5e3, true, null, "x\\u00e9\\n"]}', "[]", '""', "01", "[1,]", '{"a" 1}', '{"a": 1,}', "nul", "1 2", '"\t"', '"\\x"', "", "\u00a0[]", "[1}", "+1", "1.", "{\"a\": \"b}"];
+  const isJson = (text) => {
+    try {
+      JSON.parse(text);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  for (const one of pieces) for (const other of pieces) for (const text of [one, `[${one}, ${other}]`, `{"k": ${one}, "l": ${other}}`]) assert.equal(faultOf(text) === null, isJson(text), text);
+  assert.deepEqual(faultOf('{\n  "a": 1\n  "b": 2\n}'), { at: 13, line: 3, column: 3 });
+  assert.deepEqual(faultOf('{"a": 1,\n "a": 2}'), { at: 10, line: 2, column: 2 }); // one of them would be lost
+});
+
+test("what is set and taken out again leaves a document as it was", () => {
+  for (const document of [...DOCUMENTS, { chat: null, greeting: {}, tools: [], session: "x", agent: { id: "a" } }]) {
+    const before = structuredClone(document);
+    for (const path of [["chat", "opening"], ["greeting", "condition_field"], ["tools", "a", "body"], ["session", "tools", 0, "x"], ["agent", "__proto__"], ["new", "deep", "one"]]) {
+      if (at(document, path) !== undefined) continue;
+      put(document, path, "x");
+      assert.equal(at(document, path), "x");
+      put(document, path, undefined);
+      assert.deepEqual(document, before, path.join());
+    }
+    const names = toolsOf(document).map(({ name }) => name);
+    for (const tool of toolsOf(document)) {
+      moveTool(document, tool, 1);
+      moveTool(document, toolsOf(document).find(({ name }) => name === tool.name), -1);
+    }
+    assert.deepEqual(toolsOf(document).map(({ name }) => name).sort(), [...names].sort());
+  }
 });

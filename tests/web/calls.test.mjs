@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { createFrames, createPlayQueue, createResampler, FRAME_BYTES } from "../../server/web/js/calls/frames.js";
+import { countsOf } from "../../server/web/js/calls/facts.js";
 import { isLive, knownOf, withNews } from "../../server/web/js/calls/known.js";
 import { decode, encode } from "../../server/web/js/calls/mu-law.js";
 
@@ -122,4 +123,11 @@ test("what comes of a call makes the same as its record, and adds the words that
   assert.deepEqual([forgotten.said, forgotten.nodes, forgotten.approvals, forgotten.tools], [[], [], [], []]);
   const told = knownOf({ ...document, transcript: [{ ...document.transcript[0], unheard: " I am" }] }, live);
   assert.equal(told.said[0].unheard, "I am");
+});
+
+test("calls are counted by whether they go on, had an outcome, or went wrong", () => {
+  const ended = (endReason, outcome = null) => ({ status: "ended", endReason, outcome });
+  const calls = [{ status: "ringing" }, { status: "active" }, ended("caller_hung_up", "ordered"), ended("line_lost"), ended("lost", "ordered"), ended("blocked"), ended("transferred")];
+  assert.deepEqual(countsOf(calls), { now: 2, outcome: 2, wrong: 2 });
+  assert.deepEqual(countsOf([]), { now: 0, outcome: 0, wrong: 0 });
 });

@@ -57,7 +57,7 @@ function lab(color, matrix) {
 }
 
 test("the two colours are told apart with every kind of colour vision, and read on both grounds", () => {
-  const css = readFileSync(new URL("../../server/web/css/base.css", import.meta.url), "utf8");
+  const css = readFileSync(new URL("../../server/web/css/first.css", import.meta.url), "utf8");
   const themes = (name) => new RegExp(`--${name}: light-dark\\((#\\w{6}), (#\\w{6})\\)`).exec(css).slice(1);
   const [runs, stops, ground, surface] = ["runs", "stops", "bg", "surface"].map(themes);
   for (const theme of [0, 1]) {

@@ -54,12 +54,28 @@ def run(script: str, **environment: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_what_the_history_says_of_an_edit() -> None:
+    run("names.test.mjs")
+
+
+def test_the_steps_of_an_answer() -> None:
+    run("trace.test.mjs")
+
+
 def test_the_phases_of_a_conversation() -> None:
     run("phases.test.mjs")
 
 
+def test_an_address_says_what_is_shown_and_is_read_back() -> None:
+    run("router.test.mjs")
+
+
 def test_proposals_as_the_server_sends_them() -> None:
     run("approvals.test.mjs")
+
+
+def test_code_before_and_after_in_rows_and_words() -> None:
+    run("codes.test.mjs")
 
 
 def test_a_field_that_two_people_write_as_text() -> None:

@@ -11,15 +11,16 @@ export class ApiError extends Error {
 }
 
 const LIMIT_MS = 30_000; // so long a request may take, its answer read; after that it is given up
-const LONG_MS = 300_000; // one that carries a whole graph
+const LONG_MS = 300_000; // one that carries a whole graph, or that a model works on
 const TRIES = 3; // of a request that only reads
 const PAUSE_MS = 500;
 const PASSING = [502, 503, 504];
 
 // `renew`: gets another token, and resolves to whether there is one.
 export function createApi({ token, renew, language, t, onSignInNeeded }) {
-  // `isLong`: its answer or what it sends is a whole graph; `isRead`: it may be tried again.
-  async function call(method, path, { query, body, raw, headers: more = {}, isLong = false, isRead = method === "GET" } = {}) {
+  // `isLong`: its answer or what it sends is a whole graph, or a model works on it; `isRead`: it may be tried again;
+  // `signal`: ends it.
+  async function call(method, path, { query, body, raw, headers: more = {}, isLong = false, isRead = method === "GET", signal } = {}) {
     const url = new URL(path, location.origin);
     for (const [name, value] of Object.entries(query ?? {})) {
       if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value);
@@ -32,7 +33,7 @@ export function createApi({ token, renew, language, t, onSignInNeeded }) {
     let isRenewed = false;
     for (let left = isRead ? TRIES : 1; ; left -= 1) {
       try {
-        return await once(url, request, isLong ? LONG_MS : LIMIT_MS);
+        return await once(url, request, isLong ? LONG_MS : LIMIT_MS, signal);
       } catch (error) {
         if (error.status === 401 && !isRenewed && (isRenewed = await renew())) {
           sign(); // what was refused with 401 was not begun
@@ -47,8 +48,9 @@ export function createApi({ token, renew, language, t, onSignInNeeded }) {
     }
   }
 
-  async function once(url, request, limitMs) {
+  async function once(url, request, limitMs, signal) {
     const ending = new AbortController();
+    signal?.addEventListener("abort", () => ending.abort(), { once: true });
     const timer = setTimeout(() => ending.abort(), limitMs);
     try {
       const answer = await ((request.method === "GET" && takeEarly(url.href, token())) || fetch(url, { ...request, signal: ending.signal }));

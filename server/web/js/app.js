@@ -15,6 +15,7 @@ import { createShell } from "./shell.js";
 import { createSocket } from "./socket.js";
 import { createStore } from "./store.js";
 import { kept } from "./kept.js";
+import { createUpdates } from "./updates.js";
 
 const RELOAD_MS = 2000;
 
@@ -37,6 +38,7 @@ const store = createStore({
   nodeTypes: new Map(),
   selection: [],
   panel: "chat",
+  isAside: false, // the panels are shown beside the list of graphs
   automations: null, // of this graph, or of all
   automationsError: null,
   runShown: null, // the run that is to be shown
@@ -49,6 +51,8 @@ const store = createStore({
   agentsError: null,
   links: [], // the workflows of running servers that this graph is connected with
   callShown: null, // the call that is to be shown
+  agentShown: null, // the agent that is to be shown
+  traceShown: null, // the trace that is to be shown
   agentChosen: null, // the agent of the next new conversation
   threadId: null,
   offline: false,
@@ -75,7 +79,8 @@ const socket = createSocket({
   onSignInNeeded: signInAgain,
 });
 const people = createPeople({ store, api });
-const app = { store, api, people, socket, session, t, toast, openDialog, confirm, prompt, path, ApiError };
+const updates = createUpdates({ t, toast, confirm });
+const app = { store, api, people, updates, socket, session, t, toast, openDialog, confirm, prompt, path, ApiError };
 
 const PARTS = {
   chat: async () => (await import("./chat/index.js")).mountChat,
@@ -84,8 +89,10 @@ const PARTS = {
   agents: async () => (await import("./agents/index.js")).mountAgents,
   threads: async () => (await import("./chat/threads.js")).mountThreads,
   calls: async () => (await import("./calls/index.js")).mountCalls,
+  today: async () => (await import("./today/index.js")).mountToday,
+  settings: async () => (await import("./administration/index.js")).mountSettings,
 };
-const SHOWN_BY = { review: ["reviewView", "reviewShown"], automations: ["runShown"], calls: ["callShown"] }; // parts of the store that open a panel
+const SHOWN_BY = { review: ["reviewView", "reviewShown"], automations: ["runShown"], calls: ["callShown"], agents: ["agentShown"] }; // parts of the store that open a panel
 
 async function mountPart(name) {
   const element = document.getElementById(`panel-${name}`);
@@ -94,6 +101,7 @@ async function mountPart(name) {
     store.catchUp(() => mount(app, element));
   } catch (error) {
     reportError(error);
+    updates.look();
     replace(element, h("p.empty", t("app.part_broken"), " ", h("button", { onclick: () => location.reload() }, t("app.reload"))));
   }
 }
@@ -138,10 +146,10 @@ async function begin() {
   socket.start();
 }
 
-addEventListener("unhandledrejection", (event) => {
-  if (!/dynamically imported module/.test(event.reason?.message)) return; // a part that is read when it is first used
+addEventListener("unhandledrejection", async (event) => {
+  if (!/dynamically imported module|^messages: later/.test(event.reason?.message)) return; // a part that is read when it is first used
   event.preventDefault();
-  toast("error", t("error.network"));
+  if (!(await updates.look())) toast("error", t("error.network"));
 });
 
 let mounted = null; // the panels: their scripts are read when the canvas stands

@@ -10,16 +10,17 @@ export function createDialogs({ t }) {
   const root = document.getElementById("dialogs");
   const corner = document.getElementById("toasts");
 
-  // toast("error", "Not done: …", {action: {label, run}}); the same news twice is shown once.
-  function toast(kind, text, { action } = {}) {
+  // toast("error", "Not done: …", {action: {label, run}}); the same news twice is shown once. What is kept stays until it is closed.
+  function toast(kind, text, { action, isKept = false } = {}) {
     for (const shown of corner.children) if (shown.dataset.text === text) shown.remove();
     const close = () => made.remove();
-    const made = h("div.toast", { class: kind, role: kind === "error" ? "alert" : "status", dataset: { text } },
+    const made = h("div.toast", { class: kind, role: kind === "error" ? "alert" : "status", dataset: { text, ...(isKept ? { kept: "" } : {}) } },
       icon(ICONS[kind] ?? "info"), h("span.toast-text", text),
       action ? h("button.link", { type: "button", onclick: () => (close(), action.run()) }, action.label) : null,
       h("button.icon-button", { type: "button", "aria-label": t("app.close"), onclick: close }, icon("close")));
     corner.append(made);
-    while (corner.children.length > 4) corner.firstChild.remove();
+    while (corner.children.length > 4) (corner.querySelector(".toast:not([data-kept])") ?? corner.firstChild).remove();
+    if (isKept) return close;
     let timer = setTimeout(close, SHOWN_MS[kind] ?? 5000);
     made.addEventListener("pointerenter", () => clearTimeout(timer));
     made.addEventListener("pointerleave", () => (timer = setTimeout(close, 2500)));

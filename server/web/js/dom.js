@@ -65,6 +65,9 @@ export function replace(element, ...children) {
   return append(element, children);
 }
 
+// A control with its name above it.
+export const named = (name, control) => h("label.named", h("span", name), control);
+
 const FOCUSABLE = "button, input, select, textarea, summary, a[href], [tabindex]";
 
 // Returns draw([{key, facts, make}]), which shows these parts in an element. A part is made again only when one of its

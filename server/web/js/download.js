@@ -12,7 +12,7 @@ export function createDownload({ api, store, path, t, toast, openDialog }) {
     if (!format) return;
     try {
       const { text, remarks } = format === "nodius" ? await whole(graph) : await api.post(path`/api/graphs/${graph.graphKey}/copy`, { format }, { isLong: true, isRead: true });
-      save(text, `${graph.graphKey.replace(/[^\w.-]+/g, "_")}.json`);
+      saveText(text, `${graph.graphKey.replace(/[^\w.-]+/g, "_")}.json`);
       toast("ok", t("graphs.exported", { name: graph.name }));
       if (remarks.length) toast("warn", `${t("export.left_out")} ${remarks.slice(0, 5).join(" · ")}`);
     } catch (error) {
@@ -38,10 +38,11 @@ export function createDownload({ api, store, path, t, toast, openDialog }) {
     await dialog.closed;
     return chosen;
   }
+}
 
-  function save(text, name) {
-    const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-    h("a", { href: url, download: name }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 10_000);
-  }
+// Gives the browser a text as a file.
+export function saveText(text, name, type = "application/json") {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  h("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }

@@ -26,4 +26,11 @@ function begin() {
   for (const path of ["/api/me", "/api/graphs", ...(graph ? [`/api/graphs/${encodeURIComponent(graph)}/view`] : [])]) ask(path);
 }
 
+// The theme that was chosen, before anything is painted in another.
+function applyTheme() {
+  const theme = kept.get("theme") ?? "system";
+  if (theme !== "system") document.documentElement.dataset.theme = theme;
+}
+
+if (globalThis.document) applyTheme();
 if (globalThis.location && !hasSession()) begin(); // a session has to get its token first; tests read modules without a page

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
 
-const WORKS = ["pick", "importAll", "exportGraph", "create", "rename", "duplicate", "remove", "restore"];
+const WORKS = ["pick", "importAll", "openSample", "exportGraph", "create", "rename", "duplicate", "remove", "restore"];
 
 export function createGraphs(app) {
   const { store, api, t } = app;

@@ -7,8 +7,8 @@ const CANVAS = [
   [["+", "−"], "zoom"], [["N"], "add"], [["A"], "add_after"], [["C"], "connect"], [["Ctrl C", "Ctrl X", "Ctrl V"], "clipboard"], [["Ctrl D"], "duplicate"], [["⇧ F10"], "menu"], [["Ctrl F"], "find"], [["F"], "fit"], [["0"], "hundred"], [["Del"], "delete"], [["Ctrl Z", "Ctrl ⇧ Z"], "undo"],
   [["Ctrl A"], "select_all"], [["PgUp", "PgDn"], "sheet"], [["Esc"], "escape"],
 ];
-const REVIEW = [[["J", "K"], "review_move"], [["A", "R", "E"], "review_decide"], [["U"], "review_undo"], [["C"], "review_comment"]];
-const PAGE = [[["Ctrl K"], "find_all"], [["F6"], "region"], [["/"], "message"], [["Alt 1", "… 6"], "panels"], [["?"], "help"]];
+const REVIEW = [[["J", "K"], "review_move"], [["A", "R", "E"], "review_decide"], [["U"], "review_undo"], [["C"], "review_comment"], [["O"], "review_code"]];
+const PAGE = [[["Ctrl K"], "find_all"], [["F6"], "region"], [["/"], "message"], [["Alt 1", "… 9"], "panels"], [["?"], "help"]];
 
 export function showHelp({ t, openDialog }) {
   const list = (rows) => h("dl.keys", rows.map(([keys, name]) => [

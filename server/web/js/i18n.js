@@ -5,18 +5,39 @@ const languages = () => JSON.parse(document.documentElement.dataset.languages ??
 export const languageName = (lang) => languages()[lang];
 const catalogues = {};
 const missing = new Set();
+const read = new Map(); // file -> when its texts are there
+let parts = [".first"]; // joined files: the texts of the first view, and those of what is imported later
 
 // Loads the texts of a language, once. Rejects when the server cannot be reached.
 export async function loadTexts(lang) {
-  if (catalogues[lang]) return;
-  const answer = await fetch(`${document.documentElement.dataset.built ?? "/messages"}/${lang}.json`);
+  const { built } = document.documentElement.dataset;
+  await Promise.all(built ? parts.map((part) => loadFile(lang, `${built}/${lang}${part}.json`)) : [loadFile(lang, `/messages/${lang}.json`)]);
+}
+
+// Loads what the first view did not need. The joined scripts wait for it before a module that came later runs.
+export async function loadLaterTexts() {
+  parts = [".first", ".later"];
+  try {
+    await Promise.all(Object.keys(catalogues).map(loadTexts));
+  } catch {
+    throw new Error("messages: later");
+  }
+}
+
+function loadFile(lang, file) {
+  if (!read.has(file)) read.set(file, readFile(lang, file).catch((error) => (read.delete(file), Promise.reject(error))));
+  return read.get(file);
+}
+
+async function readFile(lang, file) {
+  const answer = await fetch(file);
   if (!answer.ok) throw new Error(`messages: ${answer.status}`);
-  catalogues[lang] = await answer.json();
+  addTexts(lang, await answer.json());
 }
 
 // Gives the texts of a language where they came with the page.
 export function addTexts(lang, texts) {
-  catalogues[lang] = texts;
+  catalogues[lang] = { ...catalogues[lang], ...texts };
 }
 
 export function createTranslator(language) {

@@ -27,6 +27,7 @@ const STROKES = {
   download: "M12 5v11M7.500 11.500 12 16l4.500-4.500M4.500 15v4.500h15V15",
   chat: "M4 5h16v11h-8.500L7 20v-4H4z",
   review: "M5 4h14v16H5zM8.500 9.500l1.500 1.500 2.500-3M8.500 15.500l1.500 1.500 2.500-3M15 10h1M15 16h1",
+  today: "M12 3v2.500M4.900 6.900l1.800 1.800M19.100 6.900l-1.800 1.800M2.500 15h2.500M19 15h2.500M7.500 15a4.500 4.500 0 0 1 9 0M3 19h18",
   automations: "M4 12.500a8 8 0 1 0 16 0a8 8 0 1 0-16 0M12 8v4.500l3 2M3 6.500 6.500 3.500M21 6.500l-3.500-3",
   agents: "M5 9h14v10H5zM12 9V5M12 4v.1M9 13v1.500M15 13v1.500M2.500 13v3M21.500 13v3",
   calls: "M6.500 3.500h3l1.500 4.500-2 1.500a12 12 0 0 0 5.500 5.500l1.500-2 4.500 1.500v3a2 2 0 0 1-2 2A15.500 15.500 0 0 1 4.500 5.500a2 2 0 0 1 2-2z",
@@ -72,11 +73,23 @@ const STROKES = {
   Table: "M3.500 5h17v14h-17zM3.500 10h17M3.500 14.500h17M10 10v9",
 };
 
+const outlines = new Map(); // of services: filled, not stroked
+const ofTypes = new Map(); // node type -> the name of its picture
+
+// Takes outlines of services by name, and the pictures of node types.
+export function learnIcons(paths, types) {
+  for (const [name, path] of Object.entries(paths)) outlines.set(name, path);
+  for (const [type, name] of types) ofTypes.set(type, name);
+}
+
+export const iconOfType = (type) => ofTypes.get(type);
+
 export function hasIcon(name) {
   return Object.hasOwn(STROKES, name);
 }
 
 export function icon(name, props = {}) {
-  return svg("svg.icon", { viewBox: "0 0 24 24", "aria-hidden": "true", ...props },
-    svg("path", { d: STROKES[name] ?? STROKES.Box }));
+  const outline = outlines.get(name);
+  return svg("svg.icon", { class: outline && "is-outline", viewBox: "0 0 24 24", "aria-hidden": "true", ...props },
+    svg("path", { d: outline ?? STROKES[name] ?? STROKES.Box }));
 }

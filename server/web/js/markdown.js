@@ -4,6 +4,7 @@
 // lists, quotes, tables, code, rules, emphasis, links to http(s), and the client links
 // `{{node:KEY}}`, which `options.link(kind, body)` turns into a node. A name in quotation marks after such
 // a link, which is for those who see no more than the key, is left out where the link shows it itself.
+// `options.isLabel`: headings are no headings of the page.
 
 import { h } from "./dom.js";
 
@@ -149,7 +150,7 @@ function paragraph(lines, at) {
 function renderBlock(block, options, depth) {
   switch (block.kind) {
     case "heading":
-      return h(`h${Math.min(block.level + 2, 6)}`, { class: `md-h${block.level}` }, ...inline(block.text, options));
+      return h(options.isLabel ? "div" : `h${Math.min(block.level + 2, 6)}`, { class: `md-h${block.level}` }, ...inline(block.text, options));
     case "code":
       return codeBlock(block, options);
     case "rule":

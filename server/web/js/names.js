@@ -68,10 +68,12 @@ export function shortJson(value, limit = 200) {
 // Says an edit's steps once each: moving a node sets two fields.
 export function sentences(steps, { t, store }) {
   const said = new Set();
-  for (const { type, keys = [], field = "", name = "" } of steps) {
-    const key = keys.length ? nameOf({ store }, keys[0]) : "";
+  for (const { type, keys = [], field = "", name = "", from, to } of steps) {
+    const isNamed = to !== undefined && NAMES.some((one) => field === `data.${one}`);
+    const key = isNamed ? String(from) : keys.length ? nameOf({ store }, keys[0]) : ""; // as it was called then
     const isMove = type === "nodeUpdate" && ["posX", "posY"].includes(field);
-    said.add(t(isMove ? "step.nodeMove" : `step.${type}`, { n: keys.length, key, field: fieldName(t, field), name }));
+    const what = t(isMove ? "step.nodeMove" : `step.${type}`, { n: keys.length, key, field: fieldName(t, field), name });
+    said.add(to === undefined ? what : t("step.values", { what, from: String(from), to: String(to) }));
   }
   return [...said];
 }

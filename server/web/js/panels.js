@@ -1,8 +1,11 @@
-// The panels of the side, in the order of their tabs; on narrow screens the canvas is one more.
+// The panels of the side, in the order in which they are offered; on narrow screens the canvas is one more.
 
-import { mayEdit } from "./roles.js";
+import { mayAdminister, mayEdit } from "./roles.js";
 
-export const PANELS = ["chat", "review", "automations", "agents", "calls", "threads"];
+export const TABS = ["chat", "review"]; // by name; the others are pictures in the same row, and behind "More" on narrow screens
+export const PANELS = [...TABS, "automations", "agents", "calls", "threads", "today", "settings"];
 
-// Those of a person: who may only look neither reads calls nor makes them.
-export const panelsFor = (me) => PANELS.filter((name) => name !== "calls" || mayEdit(me));
+const MAY = { calls: mayEdit, settings: mayAdminister };
+
+// Those of a person: what the service would refuse is left out.
+export const panelsFor = (me) => PANELS.filter((name) => !MAY[name] || MAY[name](me));

@@ -1,6 +1,6 @@
 // What a role may do. The server decides; the page leaves out what the server would refuse.
 
-const ROLES = ["viewer", "editor", "reviewer", "admin"];
+export const ROLES = ["viewer", "editor", "reviewer", "admin"];
 const isAtLeast = (me, role) => ROLES.indexOf(me?.role) >= ROLES.indexOf(role);
 
 export const mayEdit = (me) => isAtLeast(me, "editor"); // edit by hand, ask for changes, decide, undo

@@ -7,7 +7,7 @@ const EARLIER_S = 60; // before it expires a token of the provider's session is 
 const LEAST_S = 5;
 
 export function createSession({ t, openDialog, onRenewed }) {
-  let token = keptInTab.get("token") ?? "";
+  let token = invited() ?? keptInTab.get("token") ?? "";
   let hasProvider = false;
   let asking = null;
   let renewing = null;
@@ -77,6 +77,15 @@ export function createSession({ t, openDialog, onRenewed }) {
   }
 
   return { get token() { return token; }, begin, renew, signIn, signOut };
+}
+
+// The key of an invitation's link, taken out of the address and kept until the tab is closed.
+function invited() {
+  const key = /^#invite=([\w.-]+)$/.exec(location.hash)?.[1];
+  if (!key) return null;
+  keptInTab.put("token", key);
+  history.replaceState(null, "", location.pathname);
+  return key;
 }
 
 const post = (address) => fetch(address, { method: "POST", cache: "no-store" }).catch(() => null);

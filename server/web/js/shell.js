@@ -6,9 +6,10 @@ import { languageName, loadTexts, nextLanguage } from "./i18n.js";
 import { icon } from "./icons.js";
 import { kept } from "./kept.js";
 import { hue, personName } from "./names.js";
-import { PANELS, panelsFor } from "./panels.js";
+import { PANELS, panelsFor, TABS } from "./panels.js";
 import { mayAdminister, mayEdit } from "./roles.js";
 
+const PICTURES = { canvas: "graph", settings: "Settings" }; // of panels that are not called as their picture is
 const THEMES = ["system", "light", "dark"];
 const LOST_MS = 1500;
 const WIDTHS = { least: 320, most: 760, step: 24 };
@@ -23,6 +24,7 @@ export function createShell(app) {
   const right = h("div.top-right");
   const [drawTopParts, drawRight, drawTabParts, drawBottomParts] = [top, right, tabs, bottom].map(createParts);
   let lostTimer = 0;
+  let wasConnected = false;
 
   function drawTop() {
     const { graph, graphKey, me, lang, theme } = store.get();
@@ -30,8 +32,8 @@ export function createShell(app) {
     const isSignedIn = me && app.session.token;
     const part = (key, facts, make) => ({ key, facts: [lang, ...facts], make });
     drawTopParts([
-      part("brand", [], () => h("button.brand", { type: "button", title: t("app.graphs"), "aria-label": t("app.graphs"), onclick: () => app.live.close() }, logo, h("span.brand-name", "Nodius"))),
-      graphKey ? part("crumbs", [name, graph?.description], () => h("nav.crumbs", { "aria-label": t("app.graphs") },
+      part("brand", [], () => h("button.brand", { type: "button", title: t("app.graphs"), "aria-label": t("app.home"), onclick: () => app.live.close() }, logo, h("span.brand-name", "Nodius"))),
+      graphKey ? part("crumbs", [name, graph?.description], () => h("nav.crumbs", { "aria-label": t("app.crumbs") },
         h("button.crumb", { type: "button", onclick: () => app.live.close() }, t("graphs.title")),
         h("span.crumb-mark", { "aria-hidden": "true" }, "/"),
         h("span.crumb-now", { title: graph?.description ?? "" }, h("h1", name)))) : part("grow", [], () => h("span.grow")),
@@ -43,7 +45,7 @@ export function createShell(app) {
       ...(graphKey ? [part("history", [], () => button("history", t("canvas.history"), openTimeline))] : []),
       ...(graphKey && mayEdit(me) ? [part("servers", [], () => button("plug", t("servers.title"), async () => (await import("./connections/list.js")).showConnections(app), "wide-only"))] : []),
       part("help", [], () => button("keyboard", t("app.help"), async () => (await import("./help.js")).showHelp(app), "wide-only")),
-      ...(mayAdminister(me) ? [part("settings", [], () => button("Settings", t("settings.title"), async () => (await import("./settings.js")).showSettings(app), "wide-only"))] : []),
+      ...(mayAdminister(me) && !graphKey ? [part("settings", [], () => button(PICTURES.settings, t("panel.settings"), () => store.set({ isAside: true, panel: "settings" })))] : []),
       part("theme", [theme], () => button({ system: "system", light: "sun", dark: "moon" }[theme], t("app.theme", { theme: t(`theme.${theme}`) }), nextTheme, "theme-switch")),
       part("language", [], () => h("button.icon-button.lang-switch", { type: "button", title: languageName(nextLanguage(lang)), "aria-label": languageName(nextLanguage(lang)), onclick: changeLanguage },
         nextLanguage(lang).toUpperCase())),
@@ -122,7 +124,7 @@ export function createShell(app) {
     try {
       await loadTexts(lang);
     } catch {
-      app.toast("error", t("error.network"));
+      if (!(await app.updates.look())) app.toast("error", t("error.network"));
       return;
     }
     store.set({ lang });
@@ -137,15 +139,30 @@ export function createShell(app) {
     const count = (name) => badges?.[name] ?? 0;
     drawTabParts(panels.map((name) => ({ key: name, facts: [lang, name === shown, count(name)], make: () => h(`button.tab#tab-${name}`, {
       type: "button", role: "tab", "aria-selected": String(name === shown), "aria-controls": `panel-${name}`,
+      class: TABS.includes(name) ? undefined : "is-picture", title: TABS.includes(name) ? undefined : t(`panel.${name}`),
       tabIndex: name === shown ? 0 : -1, onclick: () => store.set({ panel: name }), onkeydown: tabKey,
-    }, icon(name), t(`panel.${name}`), badge(count(name))) })));
+    }, TABS.includes(name) ? t(`panel.${name}`) : [icon(PICTURES[name] ?? name), h("span.sr-only", t(`panel.${name}`))], badge(count(name))) })));
     for (const name of PANELS) document.getElementById(`panel-${name}`).hidden = name !== shown;
     side.setAttribute("aria-label", t(`panel.${shown}`));
-    document.body.dataset.panel = panel;
-    drawBottomParts(["canvas", ...panels].map((name) => ({ key: name, facts: [lang, name === panel, count(name)], make: () => h("button", {
-      type: "button", class: name === panel ? "on" : undefined, "aria-current": name === panel ? "page" : undefined,
-      onclick: () => store.set({ panel: name }),
-    }, icon(name === "canvas" ? "graph" : name), h("span", t(`panel.${name}`)), badge(count(name))) })));
+    document.body.dataset.panel = panel === "canvas" ? panel : shown;
+    const others = panels.filter((name) => !TABS.includes(name));
+    const more = others.reduce((sum, name) => sum + count(name), 0);
+    drawBottomParts([
+      ...["canvas", ...TABS].map((name) => ({ key: name, facts: [lang, name === panel, count(name)], make: () => bottomButton(name, name === panel, count(name), () => store.set({ panel: name })) })),
+      { key: "more", facts: [lang, others.includes(panel), more, others.join()], make: () => bottomButton("more", others.includes(panel), more, (event) => openMore(event.currentTarget, others), { "aria-haspopup": "menu" }) },
+    ]);
+  }
+
+  function bottomButton(name, isShown, count, onclick, props = {}) {
+    return h("button", { type: "button", class: isShown ? "on" : undefined, "aria-current": isShown ? "page" : undefined, onclick, ...props },
+      icon(PICTURES[name] ?? name), h("span", t(`panel.${name}`)), badge(count));
+  }
+
+  // The panels that have no place of their own on a narrow screen.
+  async function openMore(button, names) {
+    const { right, top: above } = button.getBoundingClientRect();
+    const { openMenu } = await import("./canvas/context-menu.js");
+    openMenu(app, names.map((name) => ({ id: name, label: `panel.${name}`, run: () => store.set({ panel: name }) })), {}, right, above);
   }
 
   // Other parts may set `badges: {review: 2}` in the store.
@@ -183,6 +200,8 @@ export function createShell(app) {
       lostTimer = 0;
       if (document.body.dataset.offline) app.toast("ok", t("connection.back"));
       delete document.body.dataset.offline;
+      if (wasConnected) app.updates.look(); // the server was perhaps started again
+      wasConnected = true;
     } else if (now === "closed") lostTimer ||= setTimeout(() => (document.body.dataset.offline = "true"), LOST_MS);
     drawTop();
   }

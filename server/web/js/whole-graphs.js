@@ -21,6 +21,17 @@ export function createWholeGraphs(app, load) {
     if (last && files.length === 1) app.live.open(last, null);
   }
 
+  // Imports the sample that comes with the service, and opens it.
+  async function openSample() {
+    try {
+      const answer = await fetch("/web/sample.json");
+      if (!answer.ok) throw new Error(t("error.status", { status: answer.status }));
+      await importAll([new File([await answer.blob()], "order-refund.json")]);
+    } catch (error) {
+      toast("error", error instanceof TypeError ? t("error.network") : error.message);
+    }
+  }
+
   async function importOne(file, workspace, { replace: isReplacing = false } = {}) {
     const done = toast("info", t("graphs.importing", { name: file.name }));
     try {
@@ -154,5 +165,5 @@ export function createWholeGraphs(app, load) {
 
   const restore = ({ graphKey, name }) => change(() => api.call("POST", path`/api/graphs/${graphKey}/restore`, { isLong: true }), t("graphs.restored", { name }));
 
-  return { pick, importAll, exportGraph: createDownload(app), create, rename, duplicate, remove, restore };
+  return { pick, importAll, openSample, exportGraph: createDownload(app), create, rename, duplicate, remove, restore };
 }

@@ -1,9 +1,9 @@
 // The text of a document, with what is wrong marked where it stands and listed below.
 
 import { h, replace } from "../dom.js";
-import { placed } from "./places.js";
+import { placed, problemText } from "./places.js";
 
-// Returns `{element, text, set(text), show(problems)}`; a problem is `{where, what, allowed?, isWarning?}`.
+// Returns `{element, text, set(text), show(problems), goTo(path), goToPlace({at, line})}`; a problem is `{where, what, allowed?, isWarning?}`.
 export function createEditor({ t }, { text, label, isReadOnly }) {
   const marks = h("pre.doc-marks", { "aria-hidden": "true" });
   const list = h("ol.doc-problems", { id: "doc-problems", "aria-label": t("agents.problems"), hidden: true });
@@ -12,7 +12,7 @@ export function createEditor({ t }, { text, label, isReadOnly }) {
   let problems = [];
   field.addEventListener("scroll", follow);
   field.addEventListener("input", () => show([]));
-  return { element, field, get text() { return field.value; }, set, show };
+  return { element, field, get text() { return field.value; }, set, show, goTo, goToPlace };
 
   function set(value) {
     field.value = value;
@@ -30,16 +30,12 @@ export function createEditor({ t }, { text, label, isReadOnly }) {
     list.hidden = !problems.length;
     replace(list, problems.map((problem) => h("li", { class: problem.isWarning ? "is-warning" : undefined },
       problem.place ? h("button.link", { type: "button", onclick: () => go(problem) }, t("agents.line", { n: problem.line })) : "", " ",
-      h("code", problem.where), ` ${said(problem)}`)));
+      h("code", problem.where), ` ${problemText(t, problem)}`)));
     if (problems.some((one) => !one.isWarning)) field.setAttribute("aria-invalid", "true");
     else field.removeAttribute("aria-invalid");
     draw();
     const first = problems.find((one) => one.place);
     if (first && isAsked) go(first);
-  }
-
-  function said({ what, allowed }) {
-    return allowed ? `${what} · ${t("agents.allowed", { allowed: Array.isArray(allowed) ? allowed.join(", ") : String(allowed) })}` : what;
   }
 
   // The same text under the field, unseen but for its marks and, at the end of their lines, what is wrong.
@@ -56,6 +52,17 @@ export function createEditor({ t }, { text, label, isReadOnly }) {
     }
     replace(marks, parts, value.slice(from), "\n");
     follow();
+  }
+
+  // Goes to the value at a path, or to what is nearest around it.
+  function goTo(where) {
+    const [found] = placed(field.value, [{ where }]);
+    if (found.place) go(found);
+    else field.focus();
+  }
+
+  function goToPlace({ at, line }) {
+    go({ place: [at, Math.min(at + 1, field.value.length)], line });
   }
 
   function go({ place, line }) {

@@ -16,7 +16,7 @@ export function mountAgents(app, element) {
   const list = h("div.auto-list");
   const place = h("div.auto-place", { hidden: true });
   const [drawTop, drawList] = [top, list].map(createParts);
-  const panel = { view: null, timer: 0 };
+  const panel = { view: null, id: null, timer: 0 };
   const { load } = app.agents;
   element.classList.add("automations");
   replace(element, top, list, place);
@@ -27,6 +27,7 @@ export function mountAgents(app, element) {
     if (isShown && agents.some((one) => PASSING.includes(one.state))) panel.timer = setTimeout(() => (load(), panel.view?.look()), AGAIN_MS);
     draw();
   });
+  store.on("agentShown", (id) => id !== panel.id && open(id));
   draw();
 
   function draw() {
@@ -41,16 +42,24 @@ export function mountAgents(app, element) {
     else drawList(agents.map((one) => ({ key: one.id, facts: [lang, JSON.stringify(one), me?.role], make: () => createAgentRow(app, one, { show, toggle }) })));
   }
 
-  // Shows one agent; the empty id is a new one, null the list.
-  async function show(id) {
+  // Shows one agent; the empty id is a new one, null the list. An agent that is stored has an address.
+  function show(id) {
+    if ((id || null) === store.get().agentShown) return open(id);
+    return store.set({ agentShown: id || null });
+  }
+
+  async function open(id) {
+    if (panel.view && panel.id !== id && !(await panel.view.mayLeave())) return store.set({ agentShown: panel.id || null });
     const { createAgentView } = id === null ? {} : await import("./view.js");
     panel.view?.destroy();
+    panel.id = id;
     panel.view = id === null ? null : createAgentView(app, id || null, { onShow: show, onChange: load, toggle, blank: blank() });
     top.hidden = list.hidden = id !== null;
     place.hidden = id === null;
     replace(place, panel.view?.element ?? "");
-    if (panel.view) panel.view.focus();
-    else load();
+    if (!panel.view) return load();
+    store.set({ panel: "agents" });
+    return panel.view.focus();
   }
 
   function blank() {

@@ -1,10 +1,11 @@
 // Where the values of a JSON text stand, by their path (`tools.cancel_order.url`), and what is wrong where. Pure.
 
-// Returns a map of paths to `[from, to]`; of a text that is no JSON those before its mistake.
-export function placesOf(text) {
+// Returns `{found, fault}`: the places of all values, and where the text ceases to be JSON (null: nowhere). A name that
+// stands twice in one object is a fault too: one of its values would be lost.
+function scanned(text) {
   const found = new Map();
   let at = 0;
-  const space = () => take(/\s*/y);
+  const space = () => take(/[ \t\n\r]*/y);
   function take(pattern) {
     pattern.lastIndex = at;
     const [taken] = pattern.exec(text) ?? [null];
@@ -12,20 +13,28 @@ export function placesOf(text) {
     at += taken.length;
     return taken;
   }
-  const string = () => take(/"(?:[^"\\]|\\.)*"/y);
+  const string = () => take(/"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y);
   function list(path, end, name) {
+    const names = new Set();
     at += 1;
     space();
     for (let n = 0; text[at] !== end; n += 1) {
-      if (n) take(/,\s*/y);
-      value([...path, name(n)]);
+      if (n) take(/,[ \t\n\r]*/y);
+      const from = at;
+      const part = name(n);
+      if (names.has(part)) {
+        at = from;
+        throw new SyntaxError(`twice at ${at}`);
+      }
+      names.add(part);
+      value([...path, part]);
       space();
     }
     at += 1;
   }
   function member() {
     const name = JSON.parse(string());
-    take(/\s*:/y);
+    take(/[ \t\n\r]*:/y);
     return name;
   }
   function value(path) {
@@ -34,15 +43,28 @@ export function placesOf(text) {
     if (text[at] === "{") list(path, "}", member);
     else if (text[at] === "[") list(path, "]", String);
     else if (text[at] === '"') string();
-    else take(/[^\s,\]}]+/y);
+    else take(/-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y);
     found.set(path.join("."), [from, at]);
   }
   try {
     value([]);
+    space();
+    return { found, fault: at < text.length ? at : null };
   } catch (error) {
     if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error; // no JSON, or too deep
+    return { found, fault: at };
   }
-  return found;
+}
+
+// Returns a map of paths to `[from, to]`; of a text that is no JSON those before its mistake.
+export const placesOf = (text) => scanned(text).found;
+
+// Returns where a text ceases to be JSON, `{at, line, column}`; null where it is JSON.
+export function faultOf(text) {
+  const { fault } = scanned(text);
+  if (fault === null) return null;
+  const before = text.slice(0, fault);
+  return { at: fault, line: before.split("\n").length, column: fault - before.lastIndexOf("\n") };
 }
 
 // Returns the problems with the place and the line of each: of what it names, else of what is nearest around it.
@@ -57,6 +79,11 @@ export function placed(text, problems) {
     const end = text.indexOf("\n", from);
     return { ...problem, place: [from, end < 0 ? to : Math.min(to, end)], line: text.slice(0, from).split("\n").length };
   });
+}
+
+// What is wrong, and what is allowed there.
+export function problemText(t, { what, allowed }) {
+  return allowed ? `${what} · ${t("agents.allowed", { allowed: Array.isArray(allowed) ? allowed.join(", ") : String(allowed) })}` : what;
 }
 
 // The id that a document gives its agent, JSON or YAML; empty where it gives none.

@@ -4,14 +4,15 @@ import { modelErrorText } from "../calls/facts.js";
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
 import { mayAdminister } from "../roles.js";
+import { createStrip } from "../strip.js";
 
 const TONE = { running: "good", starting: "live", draining: "warn", stopped: "plain", failed: "bad", ok: "good", degraded: "warn" };
 
 // Where an agent stands and how it is: two things, never one.
 export function standingOf({ t }, { state, health, calls, version }) {
-  const fact = (key, value, text) => h("div", h("dt", t(key)), h("dd", { class: `is-${TONE[value] ?? "plain"}` }, text));
-  return h("dl.auto-three", fact("agents.state", state, t(`agents.state.${state}`)), fact("agents.health", state === "stopped" ? "plain" : health, state === "stopped" ? "–" : t(`agents.health.${health}`)),
-    fact("agents.open", "", t("agents.open_n", { n: calls ?? 0, version })));
+  const fact = (key, value, text) => ({ label: t(key), tone: TONE[value] ?? "plain", text });
+  return createStrip([fact("agents.state", state, t(`agents.state.${state}`)), fact("agents.health", state === "stopped" ? "plain" : health, state === "stopped" ? "–" : t(`agents.health.${health}`)),
+    fact("agents.open", "", t("agents.open_n", { n: calls ?? 0, version }))]);
 }
 
 // Why an agent is not well, in the service's words where it gave some.

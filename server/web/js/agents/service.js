@@ -19,8 +19,9 @@ export const removeAgent = (api, id) => api.delete(path(id));
 // Starts or stops an agent, or makes a version current.
 export const actOnAgent = (api, id, action, body) => api.post(path(id, action), body);
 
-// The requests that a tool would send, secrets masked. Nothing is sent.
-export const tryTool = (api, id, tool, given) => api.post(path(id, "tools", tool, "try"), { ...given, dryRun: true }, { isRead: true });
+// Tries a tool of a document, stored or not: `{document, tool, args, ctx, dryRun}`. Answers the requests, secrets masked, and
+// where they were sent what came back and what the model gets.
+export const tryTool = (api, given) => api.post("/api/agent-trials", given, given.dryRun ? { isRead: true } : { isLong: true });
 
 // What is owed to somebody's API; `filter` may hold agentId and callId.
 export const listDeliveries = async (api, filter) => (await api.get("/api/deliveries", filter)).deliveries;

@@ -6,8 +6,7 @@ import { icon } from "../icons.js";
 import { personName, timeText } from "../names.js";
 import { mayAdminister, mayAudit } from "../roles.js";
 import { createDeliveries } from "./deliveries.js";
-import { createEditor } from "./editor.js";
-import { idOf } from "./places.js";
+import { createDocumentView } from "./document-view.js";
 import { reasonsOf, standingOf, startButton } from "./row.js";
 import { actOnAgent, checkDocument, getAgent, putDocument, removeAgent } from "./service.js";
 import { createTrial } from "./trial.js";
@@ -21,26 +20,44 @@ export function createAgentView(app, id, { onShow, onChange, toggle, blank }) {
   const [drawTop, drawBelow] = [top, below].map(createParts);
   const status = h("p.note", { role: "status" });
   const isAdmin = mayAdminister(store.get().me);
-  const editor = createEditor(app, { text: id ? "" : blank, label: t("agents.document"), isReadOnly: !isAdmin });
-  const element = h("section.auto-run-view", top, editor.element,
+  const place = h("div");
+  const given = new Map(); // what was given to tools that were tried
+  let written = null; // the document in its two views, once it is there
+  const element = h("section.auto-run-view", top, place,
     isAdmin ? h("div.card-buttons", button("agents.check", check), button("agents.save", save, "primary"), status) : "", below);
   const opened = new Set(["agents.deliveries"]); // sections, also once they are drawn again
-  const view = { found: null, shown: null, error: null };
+  const view = { found: null, error: null };
   const deliveries = id && mayAudit(store.get().me) ? createDeliveries(app, { agentId: id }) : null;
   const stopLang = store.on("lang", draw);
+  if (!id) edit(blank);
   draw();
   if (id) look();
-  return { element, look, destroy: stopLang, focus: () => top.querySelector("button")?.focus() };
+  return { element, look, mayLeave, destroy: stopLang, focus: () => top.querySelector("button")?.focus() };
+
+  function edit(text) {
+    if (written) return written.set(text);
+    written = createDocumentView(app, { text, label: t("agents.document"), isReadOnly: !isAdmin, isNew: !id, trialOf: isAdmin ? trialOf : null });
+    return place.replaceChildren(written.element);
+  }
+
+  function trialOf(nameOf) {
+    return createTrial(app, nameOf, { read: () => written.read(), onWrong: (faults) => said(faults, []), kept: given });
+  }
+
+  // Whether nothing is lost by leaving, or a person agrees to that.
+  async function mayLeave() {
+    return !isAdmin || !written?.isChanged() || app.confirm({ title: t("agents.leave_title"), text: t("agents.leave_text"), ok: t("agents.leave"), danger: true });
+  }
 
   // Reads the agent again; what a person has written stays.
   async function look(version) {
     try {
-      const isWritten = view.found && editor.text !== view.shown;
+      const isWritten = version === undefined && written?.isChanged();
       const found = await getAgent(app.api, id, version);
       Object.assign(view, { found, error: null });
       if (!isWritten) {
-        editor.set(view.shown = JSON.stringify(found.document, null, 2));
-        if (found.version === found.agent.version) editor.show(found.agent.problems ?? [], { isAsked: false });
+        edit(JSON.stringify(found.document, null, 2));
+        if (found.version === found.agent.version) written.show(found.agent.problems ?? [], { isAsked: false });
       }
       deliveries?.load();
     } catch (error) {
@@ -63,7 +80,6 @@ export function createAgentView(app, id, { onShow, onChange, toggle, blank }) {
     ]);
     drawBelow(found ? [
       part("versions", [JSON.stringify(found.versions), found.agent.version, found.version, me?.role], versions),
-      ...(isAdmin ? [part("trial", [found.version, JSON.stringify(found.document.tools)], () => section("agents.trial", createTrial(app, id, found.document)))] : []),
       ...(deliveries ? [part("deliveries", [], () => section("agents.deliveries", deliveries.element))] : []),
     ] : []);
   }
@@ -85,44 +101,39 @@ export function createAgentView(app, id, { onShow, onChange, toggle, blank }) {
       isAdmin && one.version !== found.agent.version ? h("button", { type: "button", "aria-label": `${t("agents.rollback")} ${one.version}`, onclick: (event) => asked(event.currentTarget, () => rollback(one.version)) }, t("agents.rollback")) : ""))));
   }
 
-  function showVersion(version) {
-    view.shown = editor.text; // what is shown is given up for the other version
-    return look(version);
+  // Shows another version, for which what is written is given up.
+  async function showVersion(version) {
+    if (await mayLeave()) await look(version);
   }
 
   async function rollback(version) {
+    if (!(await mayLeave())) return;
     await actOnAgent(app.api, id, "rollback", { version });
-    await showVersion(undefined);
+    await look(version);
     onChange();
   }
 
   function said(errors, warnings) {
-    editor.show([...errors, ...warnings.map((one) => ({ ...one, isWarning: true }))]);
+    written.show([...errors, ...warnings.map((one) => ({ ...one, isWarning: true }))]);
     status.textContent = errors.length ? t("agents.errors", { n: errors.length }) : warnings.length ? t("agents.warnings", { n: warnings.length }) : t("agents.fine");
   }
 
   async function check() {
-    said([], (await checkDocument(app.api, given())).warnings);
-  }
-
-  // The document as the service takes it: the object of JSON, else the text, which may be YAML.
-  function given() {
-    try {
-      return JSON.parse(editor.text);
-    } catch {
-      return editor.text;
-    }
+    const document = written.read();
+    if (document) said([], (await checkDocument(app.api, document)).warnings);
   }
 
   async function save() {
-    const own = id ?? idOf(editor.text);
+    const own = id ?? written.id();
+    const document = written.read();
     if (!own) return check();
-    const stored = await putDocument(app.api, own, view.found?.agent.version ?? 0, given());
-    view.shown = editor.text;
+    if (!document) return undefined;
+    const stored = await putDocument(app.api, own, view.found?.agent.version ?? 0, document);
+    written.saved();
     app.toast("ok", t("agents.saved", { version: stored.agent.version }));
     onChange();
     if (!id) return onShow(own);
-    await look();
+    await look(stored.agent.version);
     said([], stored.warnings ?? []);
     return undefined;
   }
@@ -130,6 +141,7 @@ export function createAgentView(app, id, { onShow, onChange, toggle, blank }) {
   async function remove() {
     if (!(await app.confirm({ title: t("agents.remove_title"), text: t("agents.remove_text", { name: view.found.agent.name }), ok: t("agents.remove"), danger: true }))) return;
     await removeAgent(app.api, id);
+    written.saved();
     onChange();
     onShow(null);
   }

@@ -2,16 +2,17 @@
 
 import { h } from "../dom.js";
 import { costText, timeText } from "../names.js";
+import { createStrip } from "../strip.js";
 import { isOver, standingOf, tokensOf, toneOfEnd, toneOfReport } from "./standing.js";
 
 // The three things to know of a run, each by itself.
 export function threeOf({ t }, run, waiting) {
-  const fact = (key, tone, text) => h("div", h("dt", t(key)), h("dd", { class: `is-${tone}` }, text));
   const found = run.report?.outcome;
-  return h("dl.auto-three",
-    fact(isOver(run) ? "auto.how_ended" : "auto.stands", toneOfEnd(run), t(`auto.${standingOf(run)}`)),
-    fact("auto.found", toneOfReport(run.report), t(found ? `auto.found.${found}` : isOver(run) ? "auto.found.none" : "auto.found.not_yet")),
-    fact("auto.waits", waiting ? "live" : "plain", waiting ? t("auto.waiting", { n: waiting }) : t("auto.waits_none")));
+  return createStrip([
+    { label: t(isOver(run) ? "auto.how_ended" : "auto.stands"), tone: toneOfEnd(run), text: t(`auto.${standingOf(run)}`) },
+    { label: t("auto.found"), tone: toneOfReport(run.report), text: t(found ? `auto.found.${found}` : isOver(run) ? "auto.found.none" : "auto.found.not_yet") },
+    { label: t("auto.waits"), tone: waiting ? "live" : "plain", text: waiting ? t("auto.waiting", { n: waiting }) : t("auto.waits_none") },
+  ]);
 }
 
 // A time on the clock of a zone, with the zone's name.

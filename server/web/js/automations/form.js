@@ -5,7 +5,7 @@
 import { ApiError } from "../api.js";
 import { createBlocks } from "../chat/blocks.js";
 import { h, replace } from "../dom.js";
-import { fieldOf, mark } from "../faults.js";
+import { createField, fieldOf, mark } from "../faults.js";
 import { icon } from "../icons.js";
 import { createScheduleField } from "./schedule-field.js";
 import { addAutomation, editAutomation } from "./service.js";
@@ -21,22 +21,23 @@ export async function openForm(app, given) {
   const isNew = !given.id;
   const isHere = given.graphKey === app.store.get().graphKey;
   const problem = h("p.field-error", { role: "alert", hidden: true });
-  const name = field("name", t("auto.name"), h("input#auto-name", { value: given.name ?? "", maxlength: 80, required: true, autocomplete: "off" }));
+  const name = createField("name", t("auto.name"), h("input#auto-name", { value: given.name ?? "", maxlength: 80, required: true, autocomplete: "off" }));
   const words = h("textarea#auto-message", { rows: 5, maxlength: 100_000, value: given.message ?? "" });
   const blocks = createBlocks(app, { field: words, graphKey: () => given.graphKey, isRepeated: true });
-  const message = field("message", t("auto.message"), words, t("auto.message_hint"));
+  const message = createField("message", t("auto.message"), words, t("auto.message_hint"));
   const pointing = h("button.icon-button.composer-block", { type: "button", title: t("block.title"), "aria-label": t("block.title"), disabled: !isHere, onclick: () => blocks.choose() }, "@");
   message.error.before(h("div.auto-blocks", pointing, blocks.element));
   blocks.put(given.blocks ?? []);
   const when = createScheduleField(app, given);
   const mode = modeField(app, given);
   const budget = budgetFields(app, given.budget ?? {});
-  const fields = [name, message, { ...message, where: "blocks" }, ...when.fields, ...budget.fields];
+  const model = modelFields(app, given);
+  const fields = [name, message, { ...message, where: "blocks" }, ...when.fields, ...model.fields, ...budget.fields];
   const save = h("button.primary", { type: "submit", form: "auto-form" }, t(isNew ? "auto.add" : "auto.save"));
   const before = JSON.stringify(said());
   let done = null;
   const form = h("form#auto-form.auto-form", { novalidate: true, onsubmit: (event) => (event.preventDefault(), submit()) },
-    problem, name.element, message.element, when.element, mode.element, budget.element);
+    problem, name.element, message.element, when.element, mode.element, model.element, budget.element);
   const tryIt = h("button", { type: "button", title: t("auto.try_hint"), disabled: !isHere, onclick: () => words.value.trim() ? end({ tried: { ...given, ...read(), ...said(), read: blocks.readWith(words.value.trim()).read } }) : words.focus() }, icon("chat"), t("auto.try"));
   const dialog = app.openDialog({
     title: isNew ? t("auto.new_title") : t("auto.edit_title", { name: given.name }), content: form, wide: true,
@@ -68,7 +69,7 @@ export async function openForm(app, given) {
   }
 
   function read() {
-    return { name: name.control.value, ...when.read(), ...mode.read(), budget: budget.read() };
+    return { name: name.control.value, ...when.read(), ...mode.read(), ...model.read(), budget: budget.read() };
   }
 
   function said() {
@@ -96,12 +97,6 @@ export async function openForm(app, given) {
   }
 }
 
-function field(where, label, control, hint = "") {
-  const error = h("p.field-error", { id: `${control.id}-error`, hidden: true });
-  control.setAttribute("aria-describedby", error.id);
-  return { where, control, error, element: h("div.edit-field", h("label", { for: control.id }, label), control, error, hint ? h("p.note", hint) : "") };
-}
-
 // What it may do, and who is asked before anything changes.
 function modeField({ t }, { mode = "propose", requireValidation = true, onlyIfChanged = true }) {
   const asked = h("p.auto-asked", { role: "status" });
@@ -122,8 +117,18 @@ function modeField({ t }, { mode = "propose", requireValidation = true, onlyIfCh
   };
 }
 
+// Another model than that of the service.
+function modelFields({ t }, given) {
+  const fields = ["provider", "model"].map((name) => createField(name, t(`auto.${name}`), h(`input#auto-${name}`, { value: given[name] ?? "", maxlength: 100, autocomplete: "off", spellcheck: false, placeholder: t("auto.as_service") })));
+  return {
+    fields,
+    element: h("details.auto-own-model", { open: Boolean(given.provider || given.model) }, h("summary", t("auto.own_model")), h("div.auto-grid", fields.map((one) => one.element))),
+    read: () => Object.fromEntries(fields.map(({ where, control }) => [where, control.value.trim() || null])),
+  };
+}
+
 function budgetFields({ t }, given) {
-  const fields = BUDGET.map(([name, step]) => field(`budget.${name}`, t(`auto.budget.${name}`), h(`input#auto-${name}`, { type: "number", min: 0, step, value: given[name] ?? USUAL[name] ?? "", placeholder: t("auto.no_limit") })));
+  const fields = BUDGET.map(([name, step]) => createField(`budget.${name}`, t(`auto.budget.${name}`), h(`input#auto-${name}`, { type: "number", min: 0, step, value: given[name] ?? USUAL[name] ?? "", placeholder: t("auto.no_limit") })));
   const number = ({ control }) => (control.value.trim() === "" ? null : Number(control.value));
   return {
     fields,

@@ -2,7 +2,7 @@
 
 import { ApiError } from "../api.js";
 import { writtenOf } from "../chat/segments.js";
-import { createParts, h, replace } from "../dom.js";
+import { createParts, h, named, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { kept } from "../kept.js";
 import { mayEdit } from "../roles.js";
@@ -12,19 +12,25 @@ import { actOn, getAutomation, listRuns, listTemplates, removeAutomation } from 
 export function mountAutomations(app, element) {
   const { store, t } = app;
   const top = h("div.threads-top");
+  const rules = h("div.auto-rules");
   const list = h("div.auto-list");
   const place = h("div.auto-place", { hidden: true });
   const [drawTop, drawList] = [top, list].map(createParts);
   const known = app.automations;
   const panel = { templates: {}, runs: new Map(), view: null };
-  const act = { toggle, run, takeOver, edit, remove, toggleRuns, showRun: (id) => store.set({ runShown: id }) };
+  const act = { toggle, run, takeOver, edit, remove, toggleRuns, tryIt, showRun: (id) => store.set({ runShown: id }) };
   element.classList.add("automations");
-  replace(element, top, list, place);
+  replace(element, top, rules, list, place);
   for (const part of ["me", "lang", "graphKey", "automationsError"]) store.on(part, draw);
-  store.on("panel", (now) => now === "automations" && known.load());
+  store.on("panel", (now) => now === "automations" && (known.load(), loadRules()));
   store.on("automations", more);
   store.on("runShown", showRun);
   draw();
+
+  async function loadRules() {
+    panel.rules ??= (await import("./rules.js")).createRules(app, rules);
+    await panel.rules.load();
+  }
 
   // Reads what is shown beside the list: the runs that are open, and what to begin with where there is none.
   async function more() {
@@ -66,13 +72,13 @@ export function mountAutomations(app, element) {
   }
 
   function chooser() {
-    const select = h("select", { "aria-label": t("threads.scope") }, ["graph", "all"].map((value) => h("option", { value, selected: value === known.scope }, t(`threads.scope.${value}`))));
+    const select = h("select", ["graph", "all"].map((value) => h("option", { value, selected: value === known.scope }, t(`threads.scope.${value}`))));
     select.addEventListener("change", () => {
       known.scope = select.value;
       kept.put("automations.scope", known.scope);
       known.load();
     });
-    return select;
+    return named(t("threads.scope"), select);
   }
 
   const create = async (given) => (await import("./making.js")).makeAutomation(app, given);
@@ -124,13 +130,23 @@ export function mountAutomations(app, element) {
 
   async function showRun(id) {
     const { createRunView } = id ? await import("./run.js") : {};
+    showInPlace(id ? createRunView(app, id, { onBack: () => act.showRun(null), onChange: known.load }) : null);
+  }
+
+  async function tryIt(automation) {
+    const { createTrial } = await import("./trial.js");
+    showInPlace(createTrial(app, automation, { onBack: () => showInPlace(null), onRun: () => run(automation) }));
+  }
+
+  // Shows a view in place of the list, or the list.
+  function showInPlace(view) {
     panel.view?.destroy();
-    panel.view = id ? createRunView(app, id, { onBack: () => act.showRun(null), onChange: known.load }) : null;
-    top.hidden = list.hidden = Boolean(id);
-    place.hidden = !id;
-    replace(place, panel.view?.element ?? "");
-    if (!id) return;
+    panel.view = view;
+    top.hidden = rules.hidden = list.hidden = Boolean(view);
+    place.hidden = !view;
+    replace(place, view?.element ?? "");
+    if (!view) return;
     store.set({ panel: "automations" });
-    panel.view.focus();
+    view.focus();
   }
 }

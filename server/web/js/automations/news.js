@@ -15,8 +15,8 @@ export function mountAutomationNews(app) {
   socket.on("open", () => socket.request({ type: "ai:sessions" }).catch(() => {})); // asked again with the next connection
   watchRuns(app, load);
   for (const part of ["me", "lang"]) store.on(part, load);
-  store.on("graphKey", () => {
-    store.set({ automations: null, runShown: null });
+  store.on("graphKey", (_, earlier) => {
+    store.set({ automations: null, ...(earlier === null ? {} : { runShown: null }) }); // an address may name a run before there is a graph
     load();
   });
   load();

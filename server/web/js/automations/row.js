@@ -45,6 +45,7 @@ export function createRow(app, automation, { runs, act }) {
     const button = (key, glyph, run, kind) => h("button", { type: "button", class: kind, title: t(key), "aria-label": `${t(key)}: ${name}`, onclick: run }, icon(glyph), kind === "icon-button" ? "" : t(key));
     return [
       last && last.phase !== "completed" ? button("auto.show_run", "eye", () => act.showRun(last.sessionId)) : mayAct ? button("auto.run", "Play", () => act.run(automation)) : "",
+      mayAct ? button("auto.trial", "eye", () => act.tryIt(automation)) : "",
       maySeeRuns(me, automation) && last ? h("button", { type: "button", "aria-expanded": String(runs !== undefined), "aria-label": `${t("auto.runs")}: ${name}`, onclick: () => act.toggleRuns(automation) }, icon("history"), t("auto.runs")) : "",
       mayTakeOver(me, automation) ? button("auto.take_over", "person", () => act.takeOver(automation)) : "",
       h("span.grow"),

@@ -1,21 +1,20 @@
 // One run: where it stands, what it reported, what it proposed, what was said, and what a person can do with it.
 
 import { ApiError } from "../api.js";
-import { itemsOf } from "../chat/history.js";
 import { createProposals } from "../chat/proposals.js";
-import { createQuestion, createTurn } from "../chat/turn.js";
-import { createParts, h } from "../dom.js";
+import { createTurn } from "../chat/turn.js";
+import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { isOpen } from "../review/approvals.js";
 import { loadApprovals } from "../review/book.js";
 import { mayEdit, mayManage } from "../roles.js";
 import { threeOf, timeElement, usedText } from "./facts.js";
 import { watchRuns } from "./news.js";
+import { reportOf, saidIn, STILL } from "./run-parts.js";
 import { actOnRun, getRun } from "./service.js";
 import { isOver, stepsOf } from "./standing.js";
 
 const SEARCHED = 200;
-const STILL = { stay() {}, say() {} }; // a log that does not scroll
 
 // Returns the view: `element`, `destroy()`. `onBack()` leaves it, `onChange()` is called after an action.
 export function createRunView(app, sessionId, { onBack, onChange }) {
@@ -25,17 +24,20 @@ export function createRunView(app, sessionId, { onBack, onChange }) {
   const said = h("div.auto-said");
   const [drawTop, drawSaid] = [top, said].map(createParts);
   const element = h("section.auto-run-view", { "aria-busy": "true" }, top, proposals.element, said);
-  const view = { run: null, approvals: [], error: null, isGone: false };
+  const live = h("div.auto-live");
+  element.append(live);
+  const view = { run: null, approvals: [], error: null, isGone: false, stream: null };
   const stopWatching = watchRuns(app, look);
-  const stopLang = store.on("lang", draw);
+  const stops = [store.on("lang", draw), app.socket.on("open", follow)];
   draw();
-  look();
+  look().then(follow);
   return { element, destroy, focus: () => top.querySelector("button")?.focus() };
 
   function destroy() {
     view.isGone = true;
     stopWatching();
-    stopLang();
+    stops.forEach((stop) => stop());
+    if (view.stream) app.chat?.followAgain(); // a connection follows one thread
     proposals.destroy();
   }
 
@@ -53,6 +55,19 @@ export function createRunView(app, sessionId, { onBack, onChange }) {
     if (!view.isGone) draw();
   }
 
+  // Shows the words of a run as they come, after what is stored of it.
+  function follow() {
+    if (view.isGone || !app.socket.isOpen || !view.run || isOver(view.run)) return;
+    let turn = null;
+    const stream = view.stream = app.socket.stream({ type: "ai:follow", threadId: sessionId }, (event) => {
+      if (stream !== view.stream || view.isGone) return;
+      if (event.type === "ai:follow_turn" && event.here) replace(live, (turn = createTurn(app, STILL)).element);
+      else if (["ai:follow_end", "ai:complete", "ai:error"].includes(event.type)) look().then(() => replace(live)); // it is stored
+      else turn?.take(event);
+    });
+    stream.done.catch(() => {}); // what is stored says it
+  }
+
   function draw() {
     const { lang, me, graphKey } = store.get();
     const { run, error } = view;
@@ -67,12 +82,12 @@ export function createRunView(app, sessionId, { onBack, onChange }) {
         part("three", [run.phase, run.endReason, run.report?.outcome, waiting], () => threeOf(app, run, waiting)),
         part("facts", [JSON.stringify([run.usage, run.roundtrips, run.startedTime])], facts),
         part("acts", [run.phase, run.endReason, me?.role, graphKey], () => h("div.card-buttons", ...actions())),
-        ...(run.report ? [part("report", [run.report.text, run.report.outcome], report)] : []),
+        ...(run.report ? [part("report", [run.report.text, run.report.outcome], () => reportOf(app, run))] : []),
       ] : []),
     ]);
     if (!run) return;
     proposals.element.hidden = !view.approvals.length;
-    drawSaid([part("said", [run.messages.length, run.notes.length], messages)]);
+    drawSaid([part("said", [run.messages.length, run.notes.length], () => saidIn(app, run, { isOpen: said.querySelector("details")?.open ?? !run.report }))]);
   }
 
   function steps() {
@@ -82,7 +97,7 @@ export function createRunView(app, sessionId, { onBack, onChange }) {
 
   function facts() {
     const { run } = view;
-    return h("p.card-meta", t(`auto.trigger.${run.trigger}`), " · ", timeElement(app, run.scheduledTime),
+    return h("p.card-meta", t(`auto.trigger.${run.trigger}`), " · ", timeElement(app, run.scheduledTime), run.referenceTime ? [" · ", t("auto.for_time"), " ", timeElement(app, run.referenceTime)] : "",
       ` · ${t("auto.calls", { n: run.roundtrips })} · ${usedText(app, run.usage)}`, run.model ? ` · ${run.model}` : "");
   }
 
@@ -96,36 +111,10 @@ export function createRunView(app, sessionId, { onBack, onChange }) {
       isOwn && run.phase === "waiting_completion_confirmation" ? button("auto.go_on", "retry", "confirm", { end: false }) : "",
       isOwn && mayGoOn ? button("auto.resume", "retry", "resume") : "",
       isOwn && !isOver(run) ? button("auto.stop", "stop", "stop", undefined, "quiet-danger") : "",
+      isOwn && isOver(run) ? h("button", { type: "button", title: t("auto.retry_hint"), onclick: (event) => again(event.currentTarget) }, icon("retry"), t("auto.retry")) : "",
+      run.startedTime ? h("button", { type: "button", onclick: () => store.set({ traceShown: sessionId }) }, icon("eye"), t("trace.open")) : "",
       mayEdit(me) ? h("button", { type: "button", onclick: (event) => goOn(event.currentTarget) }, icon("chat"), t("auto.as_chat")) : "",
     ];
-  }
-
-  function report() {
-    const turn = createTurn(app, STILL);
-    turn.take({ type: "ai:token", token: view.run.report.text });
-    turn.end();
-    return h("section.auto-report", h("h3", t("auto.report")), turn.element);
-  }
-
-  // What was said, with the service's notes where they were made.
-  function messages() {
-    const { run } = view;
-    const parts = [];
-    let from = 0;
-    for (const note of [...run.notes, { after: run.messages.length }]) {
-      parts.push(...itemsOf(run.messages.slice(from, note.after)).map(itemElement));
-      if (note.summary || note.content) parts.push(h("p.auto-note", note.summary || note.content));
-      from = Math.max(from, note.after);
-    }
-    return h("details.auto-messages", { open: said.querySelector("details")?.open ?? !run.report }, h("summary", t("auto.messages")), h("div.auto-log", parts));
-  }
-
-  function itemElement(item) {
-    if (item.kind === "question") return createQuestion(app, item.text);
-    const turn = createTurn(app, STILL);
-    item.events.forEach((event) => (event.type === "ai:tool_start" ? turn.startTool(event.toolCallId, event.toolName, event.arguments) : turn.take(event)));
-    turn.end();
-    return turn.element;
   }
 
   async function act(button, action, body) {
@@ -139,6 +128,19 @@ export function createRunView(app, sessionId, { onBack, onChange }) {
     button.disabled = false;
     onChange();
     await look();
+  }
+
+  // Runs it again for the time of this run, and shows that run.
+  async function again(button) {
+    button.disabled = true;
+    try {
+      store.set({ runShown: (await actOnRun(app.api, sessionId, "retry")).sessionId });
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      app.toast("error", error.message);
+      button.disabled = false;
+    }
+    onChange();
   }
 
   // Copies the run into a conversation of this person, and shows that.

@@ -18,6 +18,9 @@ export const removeAutomation = (api, id) => api.delete(`/api/automations/${path
 // Runs, enables or pauses an automation, or takes it over.
 export const actOn = (api, id, action) => api.post(`/api/automations/${path(id)}/${action}`);
 
+// Runs an automation without storing anything: `{run, messages, proposals}`. Aborting `signal` stops it.
+export const tryAutomation = (api, id, signal) => api.post(`/api/automations/${path(id)}/trial`, undefined, { isLong: true, signal });
+
 export const listTemplates = async (api) => (await api.get("/api/automation-templates")).templates;
 
 // What a schedule means: `{schedule, timezone, nextTimes, next}`.

@@ -16,6 +16,15 @@ export function standingText({ t }, call) {
   return isLive(call) ? t(`calls.status.${call.status}`) : t(`calls.end.${call.endReason ?? "error"}`);
 }
 
+const WRONG = new Set(["error", "lost", "line_lost", "session_failed", "model_unreachable", "model_refused"]); // how a call should not end
+
+// Returns how many of these calls go on, ended with an outcome, and went wrong. Pure.
+export function countsOf(calls) {
+  const ended = calls.filter((call) => !isLive(call));
+  const wrong = ended.filter(({ endReason }) => WRONG.has(endReason));
+  return { now: calls.length - ended.length, outcome: ended.filter(({ outcome }) => outcome).length, wrong: wrong.length };
+}
+
 // What the service of a model answered instead of doing what it was asked: its code, parameter and sentence.
 export function modelErrorText({ t }, { modelError }) {
   if (!modelError) return "";
@@ -29,8 +38,9 @@ export function callFacts(app, call) {
   const { lang } = store.get();
   const { costUsd = 0, audioIn = 0, audioOut = 0, textIn = 0, textOut = 0 } = call.usage ?? {};
   const tokens = audioIn + audioOut + textIn + textOut;
+  const cost = call.channel === "simulated" ? "" : tokens > 0 && costUsd === null ? t("usage.cost_unknown") : costUsd > 0 && costText(costUsd, lang); // nobody pays for a simulated one
   return [callerText(app, call), timeText(call.startedTime, lang), call.durationSec !== undefined && call.durationSec !== null && clockText(call.durationSec),
-    call.latency?.firstAudioMs && t("calls.first_audio", { n: Math.round(call.latency.firstAudioMs) }), tokens > 0 && t("chat.tokens", { n: tokens }), tokens > 0 && costUsd === null ? t("usage.cost_unknown") : costUsd > 0 && costText(costUsd, lang)].filter(Boolean).join(" · ");
+    call.latency?.firstAudioMs && t("calls.first_audio", { n: Math.round(call.latency.firstAudioMs) }), tokens > 0 && t("chat.tokens", { n: tokens }), cost].filter(Boolean).join(" · ");
 }
 
 // A call in the list.

@@ -1,9 +1,10 @@
 // Calls by voice: talking from here, those that go on and those that are over, and one of them at a time.
 
 import { ApiError } from "../api.js";
-import { createParts, h, replace } from "../dom.js";
+import { createParts, h, named, replace } from "../dom.js";
 import { mayAudit, mayEdit } from "../roles.js";
-import { callRow } from "./facts.js";
+import { createStrip } from "../strip.js";
+import { callRow, countsOf } from "./facts.js";
 import { isLive } from "./known.js";
 import { listCalls } from "./service.js";
 import { createTalk } from "./talk.js";
@@ -72,6 +73,7 @@ export function mountCalls(app, element) {
     else if (!calls) drawList([{ key: "loading", facts: [lang], make: () => h("p.notice-line", { role: "status" }, t("calls.loading")) }]);
     else if (!calls.length) drawList([{ key: "empty", facts: [lang], make: empty }]);
     else drawList([
+      { key: "strip", facts: [lang, JSON.stringify(countsOf(calls))], make: () => strip(countsOf(calls)) },
       ...calls.map((call) => ({ key: call.callId, facts: [lang, JSON.stringify(call), agents], make: () => callRow(app, call, (id) => store.set({ callShown: id })) })),
       ...(panel.cursor ? [{ key: "more", facts: [lang, panel.cursor], make: () => h("button", { type: "button", onclick: () => load(panel.cursor) }, t("calls.more")) }] : []),
     ]);
@@ -79,17 +81,25 @@ export function mountCalls(app, element) {
     if ((store.get().badges?.calls ?? 0) !== live && !panel.agent && panel.status !== "ended") store.set({ badges: { ...store.get().badges, calls: live } });
   }
 
+  function strip({ now, outcome, wrong }) {
+    const fact = (key, n, tone) => ({ label: t(`calls.strip.${key}`), tone: n ? tone : "plain", text: n ? String(n) : t("calls.strip.none") });
+    const shown = createStrip([fact("now", now, "live"), fact("outcome", outcome, "good"), fact("wrong", wrong, "bad")]);
+    shown.setAttribute("aria-label", t("calls.strip"));
+    shown.title = t("calls.strip");
+    return shown;
+  }
+
   function empty() {
     return h("div.auto-empty", h("p.notice-title", t("calls.empty")), h("p.note", t("calls.empty_hint")), h("pre.code-shown", { tabindex: "0" }, t("calls.empty_command")));
   }
 
   function chooser(name, options) {
-    const select = h("select", { "aria-label": t(`calls.${name}`) }, options.map(([value, text]) => h("option", { value, selected: value === panel[name] }, text)));
+    const select = h("select", options.map(([value, text]) => h("option", { value, selected: value === panel[name] }, text)));
     select.addEventListener("change", () => {
       panel[name] = select.value;
       load();
     });
-    return select;
+    return named(t(`calls.${name}`), select);
   }
 
   function showCall(id) {

@@ -1,7 +1,7 @@
 // Talking with an agent by voice from this browser: microphone, line, loudspeaker, and how it stands.
 
 import { ApiError } from "../api.js";
-import { createParts, h } from "../dom.js";
+import { createParts, h, named } from "../dom.js";
 import { icon } from "../icons.js";
 import { openLine } from "./phone-line.js";
 import { askToTalk } from "./service.js";
@@ -32,9 +32,9 @@ export function createTalk(app, { onCall }) {
   }
 
   function begin(may, isOff) {
-    const select = h("select", { "aria-label": t("talk.with"), disabled: !may.length }, may.length ? may.map(({ id, name }) => h("option", { value: id, selected: id === talk.chosen }, name)) : h("option", t("talk.nobody_short")));
+    const select = h("select", { disabled: !may.length }, may.length ? may.map(({ id, name }) => h("option", { value: id, selected: id === talk.chosen }, name)) : h("option", t("talk.nobody_short")));
     const why = isOff ? t("talk.off") : may.length ? "" : t("talk.nobody");
-    return h("div.talk-begin", h("div.talk-line", select,
+    return h("div.talk-begin", h("div.talk-line", named(t("talk.with"), select),
       h("button.primary", { type: "button", disabled: Boolean(why), "aria-describedby": why ? "talk-why" : undefined, onclick: () => start(may.find((one) => one.id === select.value)) }, icon("microphone"), t("talk.begin"))),
       why ? h("p.note#talk-why", why) : "", talk.problem ? h("p.warn-text", { role: "alert" }, talk.problem) : "");
   }

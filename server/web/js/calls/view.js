@@ -9,6 +9,7 @@ import { createParts, h } from "../dom.js";
 import { icon } from "../icons.js";
 import { readApproval } from "../review/book.js";
 import { mayAdminister, mayAudit } from "../roles.js";
+import { createStrip } from "../strip.js";
 import { agentName, callFacts, modelErrorText, standingText } from "./facts.js";
 import { isLive, knownOf, withNews } from "./known.js";
 import { endCall, forgetCall, getCall } from "./service.js";
@@ -114,10 +115,10 @@ export function createCallView(app, callId, { onBack }) {
 
   function three() {
     const { call } = view.known;
-    const fact = (key, tone, text) => h("div", h("dt", t(key)), h("dd", { class: `is-${tone}` }, text));
+    const fact = (key, tone, text) => ({ label: t(key), tone, text });
     const flags = Object.entries(call.flags ?? {}).filter(([name, isTrue]) => isTrue && !OWN_FLAGS.includes(name)).map(([name]) => name).join(", ");
-    return h("dl.auto-three", fact(isLive(call) ? "auto.stands" : "auto.how_ended", isLive(call) ? "live" : "plain", standingText(app, call)),
-      fact("calls.outcome", call.outcome ? "good" : "plain", call.outcome ?? "–"), fact("calls.flags", "plain", flags || "–"));
+    return createStrip([fact(isLive(call) ? "auto.stands" : "auto.how_ended", isLive(call) ? "live" : "plain", standingText(app, call)),
+      fact("calls.outcome", call.outcome ? "good" : "plain", call.outcome ?? "–"), fact("calls.flags", "plain", flags || "–")]);
   }
 
   function line({ role, text, unheard, isFinal, isInterrupted }) {

@@ -1,12 +1,14 @@
 // Copies, cuts and pastes nodes with the edges between them: as text, so that it works over sheets, graphs and windows.
 // A paste is one edit, and one undo.
 
-import { boundsOf } from "./model.js";
+import { boundsOf, isIn, shapeOf } from "./model.js";
 
 const FORMAT = "nodius-clip";
 const MOST = 300; // nodes of one paste
 const MOST_CHARS = 4_000_000;
 const STEP = 40; // a copy beside its original
+const GAP = 20; // between what is pasted and what is there
+const MOST_STEPS = 40; // to the right and down, until a place is free
 
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 const number = (value) => (Number.isFinite(value) ? value : 0);
@@ -14,7 +16,6 @@ const number = (value) => (Number.isFinite(value) ? value : 0);
 export function createClipboard({ app, edits, view, canvas }) {
   const { store, t, toast, api, path } = app;
   let last = ""; // what was copied here: a menu may not read what other programs copied
-  let repeats = 0; // so often the same was pasted
   let pasting = Promise.resolve(); // ends with the last paste that was asked for
 
   // What is selected as text, or null where no node is.
@@ -37,7 +38,7 @@ export function createClipboard({ app, edits, view, canvas }) {
   }
 
   async function taken(text, isCut) {
-    [last, repeats] = [text, 0];
+    last = text;
     const { selection, nodes } = store.get();
     const n = selection.filter((key) => nodes.has(key)).length;
     if (isCut && !(await edits.remove(selection))) return;
@@ -132,7 +133,6 @@ export function createClipboard({ app, edits, view, canvas }) {
     const isHere = clip.graphKey === graphKey;
     const found = await edits.add(named, edges, { keepsGroups: isHere });
     if (!found || !isOpen()) return;
-    repeats += 1;
     store.set({ selection: [...found.values()] });
     canvas.focusNew(found.values().next().value);
     toast("ok", t("paste.pasted", { n: made.length }), { action: { label: t("canvas.undo"), run: edits.undo } });
@@ -163,12 +163,24 @@ export function createClipboard({ app, edits, view, canvas }) {
     return { x: Math.round((x1 + x2) / 2), y: Math.round((y1 + y2) / 2) };
   };
 
-  // How far the nodes are moved: to a place, beside their originals, or into the middle of what is seen.
-  function shift({ nodes, graphKey: from, sheet: on }, at) {
-    const box = boundsOf(nodes);
+  // How far the nodes are moved: to a place, beside their originals, or into the middle of what is seen; from there on to
+  // the nearest place, further right or down, where they lie on no other node.
+  function shift(clip, at) {
+    const box = boundsOf(clip.nodes);
+    const { x, y } = begin(clip, at, box);
+    const isNote = ({ type }) => ["note", "group"].includes(shapeOf({ type }, store.get().nodeTypes));
+    if (clip.nodes.every(isNote)) return { x, y };
+    const there = [...store.get().nodes.values()].filter((node) => (node.sheet ?? "0") === store.get().sheet && !isNote(node));
+    const isFree = (dx, dy) => !there.some((node) => isIn(node, { x1: box.x1 + x + dx - GAP, y1: box.y1 + y + dy - GAP, x2: box.x2 + x + dx + GAP, y2: box.y2 + y + dy + GAP }));
+    const steps = Array.from({ length: MOST_STEPS ** 2 }, (_, i) => [STEP * (i % MOST_STEPS), STEP * Math.floor(i / MOST_STEPS)]).sort(([a, b], [c, d]) => Math.hypot(a, b) - Math.hypot(c, d));
+    const [dx, dy] = steps.find(([right, down]) => isFree(right, down)) ?? [0, boundsOf(there).y2 + GAP - box.y1 - y];
+    return { x: x + dx, y: y + dy };
+  }
+
+  function begin({ graphKey: from, sheet: on }, at, box) {
     if (at) return { x: Math.round(at.x - box.x1), y: Math.round(at.y - box.y1) };
     const { graphKey, sheet } = store.get();
-    if (from === graphKey && on === sheet) return { x: STEP * (repeats + 1), y: STEP * (repeats + 1) };
+    if (from === graphKey && on === sheet) return { x: STEP, y: STEP };
     const { x, y } = middle();
     return { x: Math.round(x - (box.x1 + box.x2) / 2), y: Math.round(y - (box.y1 + box.y2) / 2) };
   }
@@ -177,10 +189,7 @@ export function createClipboard({ app, edits, view, canvas }) {
   async function duplicate() {
     const text = picked();
     if (!text || !edits.check()) return;
-    const before = repeats;
-    repeats = 0;
     await put(read(text), null);
-    repeats = before;
   }
 
   // What the browser's own clipboard is to hold, or has held.
@@ -195,7 +204,7 @@ export function createClipboard({ app, edits, view, canvas }) {
   }
 
   function pasted(text) {
-    if (text !== last) [last, repeats] = [text, 0];
+    last = text;
     paste(text);
   }
 

@@ -1,14 +1,12 @@
 // Keeps elements only for what is near what is seen: large sheets stay quick, and from far away are one picture.
 
-import { FAR_BELOW } from "./far.js";
-
 const CULLED = 150; // sheets of more nodes show only what is near, and from far away one picture
 const REST_MS = 140; // so long a zoom rests before single elements stand again in place of the picture
 const MARGIN = 0.4; // of what is seen, kept around it
 const NOWHERE = { x1: 1, y1: 1, x2: 0, y2: 0 };
 const EVERYWHERE = { x1: -Infinity, y1: -Infinity, x2: Infinity, y2: Infinity };
 
-export function createCulling({ stage, view, nodes, edges, far }) {
+export function createCulling({ stage, view, detail, nodes, edges, far }) {
   let count = 0; // of the sheet's nodes
   let kept = null; // the part of the sheet whose elements are in the page
   let resting = 0;
@@ -29,8 +27,8 @@ export function createCulling({ stage, view, nodes, edges, far }) {
 
   // Leaves out what is far from what is seen; a wide margin keeps most moves free of work.
   function cull() {
-    const isFar = count > CULLED && (view.get().k < FAR_BELOW || (far.isOn && !isResting));
-    if (isFar && view.get().k >= FAR_BELOW) restLater();
+    const isFar = count > CULLED && (view.get().k < detail.least || (far.isOn && !isResting));
+    if (isFar && view.get().k >= detail.least) restLater();
     if (isFar !== far.isOn) {
       far.show(isFar);
       stage.classList.toggle("painted", isFar);

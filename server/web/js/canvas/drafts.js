@@ -12,6 +12,7 @@ export function createDraft(field, { t, stored, save, isRequired = false }) {
   let isConflict = false; // others changed the stored text meanwhile
   let isDropped = false;
   field.value = base;
+  field.dataset.safe = ""; // it is stored when it is left
 
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.isComposing && (field.tagName === "INPUT" || event.ctrlKey || event.metaKey)) {

@@ -1,18 +1,20 @@
 // Draws the edges of the sheet as curves between handles, with their labels, where they can be seen; finds the one under
-// the pointer.
+// the pointer. `room` is of the labels.
 
 import { h, setStyle, svg } from "../dom.js";
+import { laneOf, leadsBack, loop } from "./loops.js";
 import { curve, endOf, pointsOf, shapeOf, touches } from "./model.js";
 
 const NEAR_PX = 7;
 const MAX_LABEL = 60;
 
-export function createEdges(lines, labels, { state }) {
+export function createEdges(lines, labels, { state, room }) {
   const drawn = new Map(); // key -> {edge, source, target, curve, text, isLost, path, label}; without path where it is not seen
   const byNode = new Map(); // node key -> Set of edge keys
   let captions = new Map(); // handles that say what they are for
   let known = {}; // the edges and the sheet that are drawn
   let marked = {}; // class -> keys
+  let around = {}; // the nodes and the sheet of `onSheet`, and what it found
 
   // `changed`: the keys of the nodes that are others than before (null: all may be). Returns whether all others stayed.
   function draw(changed) {
@@ -59,10 +61,17 @@ export function createEdges(lines, labels, { state }) {
     const { edge } = entry;
     const a = endOf(source, edge.sourceHandle, "out");
     const b = endOf(target, edge.targetHandle, "in");
-    entry.curve = curve(source, target, a, b);
+    entry.curve = leadsBack(a, b) ? loop(a, b, laneOf({ source, target, a, b }, onSheet(), state().nodeTypes)) : curve(source, target, a, b);
     entry.isLost = Boolean(a.lost || b.lost);
     entry.text = (edge.label || a.display || "").slice(0, MAX_LABEL);
     if (entry.path) paint(entry);
+  }
+
+  // The nodes of the sheet, found once for all edges that lead back.
+  function onSheet() {
+    const { nodes, sheet } = state();
+    if (around.nodes !== nodes || around.sheet !== sheet) around = { nodes, sheet, list: [...nodes.values()].filter((node) => (node.sheet ?? "0") === sheet) };
+    return around.list;
   }
 
   function paint(entry) {
@@ -78,7 +87,18 @@ export function createEdges(lines, labels, { state }) {
       labels.append(entry.label);
     }
     if (entry.label.textContent !== entry.text) entry.label.textContent = entry.text;
-    setStyle(entry.label, { transform: `translate(${entry.curve.middle.x}px, ${entry.curve.middle.y}px) translate(-50%, -50%)` });
+    put(entry.label, entry.curve.middle);
+  }
+
+  const put = (label, { x, y }) => setStyle(label, { transform: `translate(${x}px, ${y}px) translate(-50%, -50%)` });
+
+  // Moves the labels to where they cover nothing. One without room is shown only from near, where it is easily told apart.
+  function spread() {
+    const shown = [...drawn.values()].filter((entry) => entry.label);
+    room.placed(shown.map(({ text, curve: { at } }) => ({ text, at }))).forEach((point, i) => {
+      shown[i].label.hidden = !point && !room.isNear;
+      put(shown[i].label, point ?? shown[i].curve.middle);
+    });
   }
 
   function hide(entry) {
@@ -105,6 +125,7 @@ export function createEdges(lines, labels, { state }) {
     }
     caption(near);
     if (isNew) select(state().selection);
+    spread();
   }
 
   // Names what leaves by a handle that no edge uses yet.
@@ -175,7 +196,7 @@ export function createEdges(lines, labels, { state }) {
     return best;
   }
 
-  return { draw, follow, select, within, hit, markAll, curves: () => [...drawn.values()].map((entry) => entry.curve) };
+  return { draw, spread, follow, select, within, hit, markAll, curves: () => [...drawn.values()].map((entry) => entry.curve) };
 }
 
 function distance(x, y, a, b) {

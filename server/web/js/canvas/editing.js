@@ -7,6 +7,8 @@ import { createFinder } from "./finder.js";
 import { createInspector } from "./inspector.js";
 import { addItems } from "./menu-items.js";
 import { createPalette } from "./palette.js";
+import { createRemoving } from "./removing.js";
+import { createSheetEdits } from "./sheet-edits.js";
 import { createTidy } from "./tidy.js";
 
 export function createEditing({ app, canvas, edits, view, parts, ordered, targetAt }) {
@@ -16,5 +18,5 @@ export function createEditing({ app, canvas, edits, view, parts, ordered, target
   const clipboard = createClipboard({ app, edits, view, canvas });
   const menu = createContextMenu({ app, stage: parts.stage, view, targetAt });
   addItems({ app, canvas, edits, clipboard, connecting, inspector, palette });
-  return { clipboard, connecting, finder: createFinder({ app, canvas }), inspector, menu, palette, tidy: createTidy({ app, edits, canvas, element: parts.tidy }) };
+  return { clipboard, connecting, finder: createFinder({ app, canvas }), inspector, menu, palette, removing: createRemoving({ app, edits, stage: parts.stage }), sheetEdits: createSheetEdits({ app, edits }), tidy: createTidy({ app, edits, canvas, element: parts.tidy }) };
 }

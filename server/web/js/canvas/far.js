@@ -4,7 +4,6 @@
 
 import { boxOf, looks, shapeOf } from "./model.js";
 
-export const FAR_BELOW = 0.34; // the zoom at which names cannot be read any more
 const MOST_PIXELS = 1.5; // a screen's pixels to a point
 
 export function createFar(canvas, { view, state }) {

@@ -1,7 +1,7 @@
 // Finds nodes of the graph that is open by name, type, key, data or code, on all its sheets.
 
 import { labelOf } from "../names.js";
-import { excerpt, looks, typeName } from "./model.js";
+import { looks, typeName } from "./model.js";
 import { openPicker } from "./picker.js";
 
 const SHOWN = 30;
@@ -24,7 +24,7 @@ export function createFinder({ app, canvas }) {
   function row(node) {
     const { nodeTypes, graph, sheet } = store.get();
     const on = (node.sheet ?? "0") === sheet ? null : graph?.sheetsList?.[node.sheet] ?? node.sheet;
-    const about = [typeName(node, nodeTypes), on && t("find.on_sheet", { sheet: on }), excerpt(node, nodeTypes)].filter(Boolean).join(" · ");
+    const about = [typeName(node, nodeTypes), on && t("find.on_sheet", { sheet: on }), canvas.effectOf(node)].filter(Boolean).join(" · ");
     return { look: looks(node, nodeTypes), name: labelOf(node, nodeTypes), about, choose: () => canvas.zoomTo(node._key) };
   }
 

@@ -25,10 +25,16 @@ export function fieldsOf(node, type, alike) {
     else if (before.kind !== kind) before.kind = kind === "lines" || before.kind === "lines" ? "lines" : "text";
   }
   const own = at(node.data, []);
-  return [...declared, ...found.values()].filter(({ path, rule }) => {
+  return [...declared.map((field) => asStored(field, at(own, field.path))), ...found.values()].filter(({ path, rule }) => {
     const value = at(own, path);
     return rule.type ? value === undefined || !(isObject(value) || Array.isArray(value)) : !isObject(value) && !Array.isArray(value);
   }).slice(0, MOST_FIELDS);
+}
+
+// A field whose value is none of its kind, as an expression in place of a number, is written as the text that it is.
+function asStored(field, value) {
+  const isOther = typeof value === "string" && (field.kind === "number" || field.kind === "yes" || (field.kind === "choice" && !field.rule.enum.includes(value)));
+  return isOther ? { ...field, kind: value.includes("\n") ? "lines" : "text", rule: {} } : field;
 }
 
 function fromSchema(schema, path) {

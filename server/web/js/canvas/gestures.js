@@ -7,7 +7,7 @@ const SLOP_PX = 4;
 const SNAP = 10;
 const REACH_PX = 26;
 
-export function createGestures({ stage, world, overlay, view, nodes, edges, far, edits, app, shown, open, addAfter }) {
+export function createGestures({ stage, world, overlay, view, nodes, edges, far, edits, app, shown, dragged, open, addAfter }) {
   const { store } = app;
   const pointers = new Map();
   let gesture = null;
@@ -121,6 +121,7 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, far,
   // Ends the gesture without doing what it was for.
   function end() {
     if (gesture?.kind === "node" && gesture.moved) for (const key of gesture.keys ?? []) putBack(key);
+    dragged(null);
     gesture?.frame?.remove();
     gesture?.line?.remove();
     stage.classList.remove("panning", "connecting", "dragging");
@@ -174,6 +175,7 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, far,
     gesture.by = { dx: snap(lead.x, dx / k), dy: snap(lead.y, dy / k) };
     const shift = gesture.by;
     const keys = new Set(gesture.keys);
+    dragged(shift);
     for (const key of keys) nodes.shift(key, shift.dx, shift.dy);
     edges.follow(keys, (node) => (keys.has(node._key) ? { ...node, posX: boxOf(node).x + shift.dx, posY: boxOf(node).y + shift.dy } : node));
   }
@@ -186,6 +188,7 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, far,
     const isDone = by.dx || by.dy ? await edits.move(moves) : false;
     if (!isDone) keys.forEach(putBack);
     for (const key of keys) nodes.element(key)?.classList.remove("dragged");
+    dragged(null);
   }
 
   // Puts a node back to where the graph has it.
@@ -253,6 +256,7 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, far,
 
   function pinch() {
     if (gesture?.kind === "node" && gesture.moved) (gesture.keys ?? []).forEach(putBack);
+    dragged(null);
     stage.classList.remove("dragging", "panning");
     gesture = { kind: "pinch", ...span() };
   }

@@ -9,6 +9,7 @@ import { boxOf, curve, endOf, shapeOf, typeName } from "./model.js";
 
 const SIGNS = { added: "plus", removed: "minus", changed: "pencil", moved: "move" };
 const KINDS = Object.keys(SIGNS);
+const LAYOUT = 4; // nodes that move from which on a preview is a layout: nodes and edges as they would stand, no arrows
 
 export function createGhosts({ layer, lines, legend, app, reveal, close }) {
   const { store, t } = app;
@@ -38,6 +39,7 @@ export function createGhosts({ layer, lines, legend, app, reveal, close }) {
     lines.replaceChildren();
     legend.replaceChildren();
     legend.hidden = !preview;
+    layer.classList.remove("is-layout");
     if (!preview) return;
     const { nodes, edges, sheet } = store.get();
     const after = new Map(nodes);
@@ -47,11 +49,25 @@ export function createGhosts({ layer, lines, legend, app, reveal, close }) {
     for (const node of list("nodesAdded")) if (here(node)) box("added", node, true);
     for (const node of list("nodesRemoved")) if (here(node)) box("removed", nodes.get(node._key) ?? node, false);
     for (const change of list("nodesChanged")) if (here(nodes.get(change.key))) box("changed", nodes.get(change.key), false, change);
-    for (const change of list("nodesMoved")) if (here(nodes.get(change.key))) move(nodes.get(change.key), moved(change));
+    const moving = list("nodesMoved").filter((change) => here(nodes.get(change.key)));
+    const isLayout = list("nodesMoved").length >= LAYOUT;
+    layer.classList.toggle("is-layout", isLayout);
+    for (const change of moving) isLayout ? box("moved", moved(change), true) : move(nodes.get(change.key), moved(change));
+    if (isLayout) standing(edges, after, new Set(moving.map((change) => change.key)));
     for (const edge of list("edgesAdded")) if (here(edge)) line("added", edge, after);
     for (const edge of list("edgesRemoved")) if (here(edge)) line("removed", edge, nodes);
     for (const change of list("edgesChanged")) if (here(edges.get(change.key))) line("changed", edges.get(change.key), after);
     drawLegend();
+  }
+
+  // The edges of nodes that move, as they would stand.
+  function standing(edges, nodes, moving) {
+    const gone = new Set(list("edgesRemoved").map((edge) => edge._key));
+    for (const [key, edge] of edges) {
+      const [source, target] = [nodes.get(edge.source), nodes.get(edge.target)];
+      if (gone.has(key) || !source || !target || !(moving.has(edge.source) || moving.has(edge.target))) continue;
+      lines.append(svg("path.ghost-line.laid", { d: curve(source, target, endOf(source, edge.sourceHandle, "out"), endOf(target, edge.targetHandle, "in")).path }));
+    }
   }
 
   // The node as it would stand after it is moved.
@@ -72,7 +88,7 @@ export function createGhosts({ layer, lines, legend, app, reveal, close }) {
       class: isHolder ? `${kind} is-holder` : kind, dataset: { key: node._key ?? "" },
       style: { transform: `translate(${x}px, ${y}px)`, width: `${w}px`, height: `${high}px` },
     },
-      tag(kind, fields || (isHolder && kind === "removed" && holds(node) ? t("ghost.holder_alone") : "")),
+      layer.classList.contains("is-layout") && kind === "moved" ? null : tag(kind, fields || (isHolder && kind === "removed" && holds(node) ? t("ghost.holder_alone") : "")),
       isWhole ? h("div.ghost-body", h("div.node-name", labelOf(node, nodeTypes)), h("div.node-type", typeName(node, nodeTypes))) : null));
   }
 

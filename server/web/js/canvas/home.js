@@ -1,12 +1,19 @@
 // The first page: the graphs of this person, to open, import and export.
 
-import { createParts, h, replace, svg } from "../dom.js";
+import { createParts, h, named, replace, svg } from "../dom.js";
 import { showNotice } from "../dialogs.js";
 import { icon } from "../icons.js";
+import { kept } from "../kept.js";
 import { ago, personName } from "../names.js";
 import * as roles from "../roles.js";
 
-const SEARCHABLE = 5;
+const SEARCHABLE = 5; // with more, there are a search field, an order and narrower cards
+const FOLDER = " / "; // a graph named "Sales / Orders" stands in the folder "Sales"
+const SORTS = {
+  changed: (one, other) => (other.lastUpdatedTime ?? 0) - (one.lastUpdatedTime ?? 0),
+  name: (one, other) => one.name.localeCompare(other.name),
+  nodes: (one, other) => other.nodes - one.nodes,
+};
 const PICTURE = { w: 96, h: 60, edge: 4 };
 
 export function createHome(element, app) {
@@ -20,6 +27,7 @@ export function createHome(element, app) {
   const bin = h("div.deleted-graphs");
   const home = h("div.home", h("div.home-head", h("div", title, intro), tools), list, bin);
   const drawBin = createParts(bin);
+  store.on("isAside", (isAside) => document.body.toggleAttribute("data-aside", isAside));
   const drawTools = createParts(tools);
   const drawCards = createParts(list);
 
@@ -29,14 +37,16 @@ export function createHome(element, app) {
     if (failed) return showNotice(element, { name: "error", title: t("graphs.failed"), text: failed.message, actions: [h("button", { type: "button", onclick: () => location.reload() }, t("app.retry"))] });
     if (!found) return showNotice(element, { busy: true, text: t("graphs.loading") });
     graphs.look();
-    if (!found.length && !store.get().deletedGraphs?.length) return showNotice(element, { name: "graph", title: t("graphs.empty"), text: t("graphs.empty_hint"), actions: [importButton(true), ...(mayEdit() ? [newButton(), serversButton()] : []), agentsButton()] });
+    if (!found.length && !store.get().deletedGraphs?.length) return showNotice(element, { name: "graph", title: t("graphs.empty"), text: t(mayEdit() ? "graphs.empty_hint" : "graphs.empty_look"), actions: [...(mayEdit() ? [importButton(true), sampleButton(), newButton(), serversButton()] : []), agentsButton()] });
     if (element.firstChild !== home) replace(element, home);
     title.textContent = t("graphs.title");
     intro.textContent = t("graphs.intro");
     field.placeholder = t("graphs.search");
     field.setAttribute("aria-label", field.placeholder);
-    search.hidden = found.length <= SEARCHABLE;
-    drawTools([{ key: "everywhere", facts: [store.get().lang], make: everywhereButton }, { key: "search", facts: [], make: () => search }, { key: "agents", facts: [store.get().lang], make: agentsButton }, ...(mayEdit() ? [{ key: "new", facts: [store.get().lang], make: newButton }] : []),
+    const isMany = found.length > SEARCHABLE;
+    search.hidden = !isMany;
+    home.classList.toggle("is-many", isMany);
+    drawTools([{ key: "today", facts: [store.get().lang], make: todayButton }, { key: "everywhere", facts: [store.get().lang], make: everywhereButton }, { key: "search", facts: [], make: () => search }, ...(isMany ? [{ key: "sort", facts: [store.get().lang], make: sortChooser }] : []), { key: "agents", facts: [store.get().lang], make: agentsButton }, ...(mayEdit() ? [{ key: "new", facts: [store.get().lang], make: newButton }] : []),
       ...(mayEdit() ? [{ key: "servers", facts: [store.get().lang], make: serversButton }] : []),
       { key: "import", facts: [store.get().lang], make: () => importButton(false) }]);
     deleted();
@@ -44,6 +54,7 @@ export function createHome(element, app) {
   }
 
   const mayEdit = () => roles.mayEdit(store.get().me);
+  const sampleButton = () => h("button", { type: "button", onclick: graphs.openSample }, icon("graph"), t("graphs.sample"));
   const newButton = () => h("button", { type: "button", onclick: graphs.create }, icon("plus"), t("graphs.new"));
 
   // What can be restored.
@@ -57,10 +68,33 @@ export function createHome(element, app) {
 
   // Agents may answer about no graph: the panels are shown beside the graphs too.
   function agentsButton() {
-    return h("button", { type: "button", onclick: () => {
-      document.body.dataset.aside = "";
-      store.set({ panel: "agents" });
-    } }, icon("agents"), t("panel.agents"));
+    return h("button", { type: "button", onclick: () => store.set({ isAside: true, panel: "agents" }) }, icon("agents"), t("panel.agents"));
+  }
+
+  function sortChooser() {
+    const select = h("select", Object.keys(SORTS).map((name) => h("option", { value: name, selected: name === sortName() }, t(`graphs.sort.${name}`))));
+    select.addEventListener("change", () => {
+      kept.put("graphs.sort", select.value);
+      cards();
+    });
+    return named(t("graphs.sort"), select);
+  }
+
+  const sortName = () => (Object.hasOwn(SORTS, kept.get("graphs.sort") ?? "") ? kept.get("graphs.sort") : "changed");
+
+  // The graphs of each folder under its name, those without one first.
+  function inFolders(found) {
+    const folders = new Map([["", []]]);
+    for (const graph of found.toSorted(SORTS[sortName()])) {
+      const at = graph.name.indexOf(FOLDER);
+      const folder = at > 0 ? graph.name.slice(0, at) : "";
+      folders.set(folder, [...(folders.get(folder) ?? []), graph]);
+    }
+    return [...folders].sort(([one], [other]) => one.localeCompare(other));
+  }
+
+  function todayButton() {
+    return h("button", { type: "button", onclick: () => store.set({ isAside: true, panel: "today" }) }, icon("today"), t("panel.today"));
   }
 
   function everywhereButton() {
@@ -80,9 +114,13 @@ export function createHome(element, app) {
     const text = field.value.trim().toLowerCase();
     const matching = found.filter((graph) => `${graph.name} ${graph.description ?? ""} ${graph.graphKey}`.toLowerCase().includes(text));
     const showsWorkspace = (me?.workspaces.length ?? 1) > 1;
-    const rows = matching.map((graph) => ({ key: graph.graphKey, facts: [JSON.stringify(graph), showsWorkspace, lang, me, store.get().thumbnails?.get(graph.graphKey)], make: () => card(graph, showsWorkspace) }));
-    drawCards(rows.length ? rows : [{ key: "", facts: [text, lang], make: () => h("p.muted", field.value ? t("graphs.none_found", { text: field.value }) : `${t("graphs.empty")}. ${t("graphs.empty_hint")}`) }]);
+    const cardOf = (graph) => ({ key: graph.graphKey, facts: [JSON.stringify(graph), showsWorkspace, lang, me, store.get().thumbnails?.get(graph.graphKey)], make: () => card(graph, showsWorkspace) });
+    const rows = inFolders(matching).flatMap(([folder, inside]) => [...(folder ? [{ key: `folder ${folder}`, facts: [], make: () => h("h2.graph-folder", folder) }] : []), ...inside.map(cardOf)]);
+    drawCards(rows.length ? rows : [{ key: "", facts: [text, lang], make: () => (field.value ? h("p.muted", t("graphs.none_found", { text: field.value })) : noGraphs()) }]);
   }
+
+  // There is none, but some can be restored.
+  const noGraphs = () => h("div.notice", h("h2", t("graphs.empty")), h("p", t(mayEdit() ? "graphs.empty_hint" : "graphs.empty_look")), mayEdit() ? sampleButton() : null);
 
   // When a graph was changed and made, as far as that is known.
   function times({ createdTime, lastUpdatedTime }) {

@@ -2,28 +2,29 @@
 
 import { h } from "../dom.js";
 import { showNotice } from "../dialogs.js";
-import { labelOf } from "../names.js";
 import { createBanners } from "./banners.js";
 import { createCulling } from "./culling.js";
+import { createDetail } from "./detail.js";
 import { createEdges } from "./edges.js";
 import { createEdits } from "./edits.js";
-import { createElements } from "./elements.js";
-import { createFar, FAR_BELOW } from "./far.js";
+import { createElements, measuring } from "./elements.js";
+import { createFar } from "./far.js";
 import { createGestures } from "./gestures.js";
 import { createGhosts } from "./ghosts.js";
-import { createHighlights } from "./highlights.js";
 import { createHome } from "./home.js";
 import { createCanvasKeys } from "./keys.js";
 import { createMinimap } from "./minimap.js";
 import { boundsOf, boxOf, touchedBy } from "./model.js";
 import { createNodes } from "./nodes.js";
 import { createOrder } from "./order.js";
-import { createPresence } from "./presence.js";
+import { createRoom } from "./room.js";
 import { createSheets } from "./sheets.js";
+import { keepToastsClear } from "./toast-place.js";
 import { createView, ZOOM } from "./view.js";
 
 const READABLE = 0.55;
 const DONE_AFTER_MS = 200;
+const READ_AFTER_MS = 1000; // after the first drawing: what that needs is read before
 const NARROW = matchMedia("(max-width: 760px)");
 
 export function createCanvas(app, element) {
@@ -37,7 +38,10 @@ export function createCanvas(app, element) {
   let whenHidden = null; // what a preview's owner does when a person hides it
   let isUnseen = false; // a preview came while the canvas was not shown
   let tools = null; // what editing.js gives, when it was needed
-  let reading = null;
+  let working = null;
+  let reading = null; // what reading.js gives, when the first view stood
+  let loading = null;
+  let waiting = 0;
 
   const parts = createElements(element, { t, actions: {
     find: () => use("finder"), add: () => use("palette"), undo: () => edits.undo(), redo: () => edits.redo(), fit: () => fit(), tidy: () => use("tidy"),
@@ -47,27 +51,27 @@ export function createCanvas(app, element) {
   const state = store.get;
   const ordered = createOrder(state);
   const view = createView(stage, world, parts.grid, seen);
+  const detail = createDetail(stage, { state });
   const edits = createEdits(app);
   const banners = createBanners(parts, app);
-  const nodes = createNodes(parts.nodes, parts.backs, { t, state });
-  const edges = createEdges(parts.lines, parts.labels, { state });
+  const room = createRoom(measuring(stage));
+  const nodes = createNodes(parts.nodes, parts.backs, { t, state, room });
+  const edges = createEdges(parts.lines, parts.labels, { state, room });
   const far = createFar(parts.far, { view, state });
-  const culling = createCulling({ stage, view, nodes, edges, far });
+  const culling = createCulling({ stage, view, detail, nodes, edges, far });
   const minimap = createMinimap(parts.minimap, { view, state });
-  const sheets = createSheets(parts.sheets, { app, edits });
+  const sheets = createSheets(parts.sheets, { app, edits, change: (...of) => use("sheetEdits", ...of) });
   const home = createHome(parts.home, app);
   const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, reveal: revealGhosts, close: hideGhosts });
-  const highlights = createHighlights({ nodes, edges, far, legend: parts.outcomeLegend, view, app, select, fit });
-  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, markDone, light: (keys) => nodes.markAll("lit", keys), showSources: (sources) => highlights.show(sources), clearSources: () => highlights.clear(), find: () => use("finder"), preview, edits, view };
-  const presence = createPresence({ stage, layer: parts.others, view, app });
-  const gestures = createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, far, edits, app, shown: () => order, open: inspect, addAfter: (...of) => use("connecting", "addAfter", ...of) });
+  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected: () => use("removing", "removeSelected"), focusSelected, focusNode, focusNew, markDone, effectOf: nodes.effectOf, light: (keys) => nodes.markAll("lit", keys), showSources, clearSources: () => Boolean(reading?.highlights.clear()), find: () => use("finder"), preview, edits, view };
+  const gestures = createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, far, edits, app, shown: () => order, dragged: (by) => reading?.dragged(by), open: inspect, addAfter: (...of) => use("connecting", "addAfter", ...of) });
   canvas.key = createCanvasKeys({ app, canvas, view, edits, use, inspector: () => tools?.inspector, sheets, stage, ordered: () => order, isGhostShown: () => ghosts.isShown }).key;
 
   // Reads what a person works with, once.
   function work() {
     const make = ({ createEditing }) => (tools = createEditing({ app, canvas, edits, view, parts, ordered: () => order, targetAt: gestures.targetAt }));
-    return (reading ??= import("./editing.js").then(make, (error) => {
-      reading = null; // asked again
+    return (working ??= import("./editing.js").then(make, (error) => {
+      working = null; // asked again
       throw error;
     }));
   }
@@ -97,6 +101,7 @@ export function createCanvas(app, element) {
       return;
     }
     order = ordered(order);
+    detail.set(order);
     drawn = `${graphKey}\n${sheet}`;
     stage.classList.toggle("animated", isAnimated);
     stage.classList.toggle("read-only", !edits.mayEdit());
@@ -113,9 +118,28 @@ export function createCanvas(app, element) {
     stage.setAttribute("aria-label", t("canvas.label", { name: graph?.name ?? graphKey }));
     stage.setAttribute("aria-description", t("canvas.instructions"));
     place();
-    presence.draw();
     culling.again(order.length, isKnown ? changed : null);
     far.paint();
+    look();
+  }
+
+  // What is read after the first view looks at what is seen now.
+  function look() {
+    if (reading) reading.look();
+    else waiting ||= setTimeout(() => ((waiting = 0), read().catch(app.updates.look)), READ_AFTER_MS);
+  }
+
+  // Reads it, once.
+  function read() {
+    const make = ({ createReading }) => (reading = createReading({ app, canvas, nodes, edges, parts, view, detail, far, ordered: () => order }));
+    return (loading ??= import("./reading.js").then(make, (error) => {
+      loading = null; // asked again
+      throw error;
+    }));
+  }
+
+  async function showSources(sources) {
+    (await read()).highlights.show(sources);
   }
 
   // Keys are for the canvas until a person chooses something else.
@@ -134,12 +158,12 @@ export function createCanvas(app, element) {
     else begin();
   }
 
-  // Shows all of it, or where that would be too small to read, its start: the first node that nothing leads to.
+  // Shows all of it, or where names could not be read then, its start: the first node that nothing leads to.
   function begin() {
     fit({ animate: false });
     const box = boundsOf(order);
     const { w, h: high } = view.size();
-    if (!box || view.get().k >= (NARROW.matches ? READABLE : FAR_BELOW)) return;
+    if (!box || view.get().k >= (NARROW.matches ? READABLE : detail.least)) return;
     const ends = [...state().edges.values()];
     const [led, leading] = [new Set(ends.map((edge) => edge.target)), new Set(ends.map((edge) => edge.source))];
     const start = order.find(({ _key }) => leading.has(_key) && !led.has(_key)) ?? order.find((node) => Object.keys(node.handles ?? {}).length);
@@ -174,10 +198,19 @@ export function createCanvas(app, element) {
       parts.percent.textContent = text;
       parts.percent.setAttribute("aria-label", t("canvas.zoom_reset", { n: Math.round(now.k * 100) }));
     }
+    const sizes = detail.look(now.k);
+    if (sizes) resize(sizes);
     minimap.redraw();
     culling.cull();
     far.paint();
-    presence.draw();
+    reading?.look();
+  }
+
+  // Texts are drawn in other sizes from now on.
+  function resize(sizes) {
+    room.resize(sizes);
+    nodes.resize();
+    edges.spread();
   }
 
   // The room that tools and the inspector take.
@@ -223,6 +256,7 @@ export function createCanvas(app, element) {
   // `title` says what is proposed; `onHide` is called when a person wants it hidden; `stays`: the view does not move.
   function showGhosts(preview, { title = "", onHide = null, stays = false } = {}) {
     ghosts.show(preview, title);
+    nodes.markAll("leaving", (preview?.nodesMoved ?? []).map((change) => change.key));
     whenHidden = preview ? onHide : null;
     isUnseen = Boolean(preview) && !stays;
     if (isUnseen) revealGhosts();
@@ -252,17 +286,6 @@ export function createCanvas(app, element) {
   function markDone(approval) {
     if (approval.graphKey !== state().graphKey || approval.status !== "applied") return;
     setTimeout(() => nodes.markDone(touchedBy(approval.preview)), DONE_AFTER_MS); // its news are on their way
-  }
-
-  async function removeSelected() {
-    const { selection, nodes: all } = state();
-    if (!selection.length || !edits.check()) return;
-    const chosen = selection.filter((key) => all.has(key));
-    const name = chosen.length ? labelOf(all.get(chosen[0]), state().nodeTypes) : "";
-    const sure = chosen.length <= 1 || (await app.confirm({ title: t("inspector.delete"), text: t("inspector.delete_sure", { n: chosen.length, name }), ok: t("inspector.delete"), danger: true }));
-    if (!sure || !(await edits.remove(selection))) return;
-    app.toast("info", t("edit.delete", { n: selection.length, name: name || selection[0] }), { action: { label: t("canvas.undo"), run: edits.undo } });
-    stage.focus({ preventScroll: true });
   }
 
   // Shows nodes elsewhere before the move is sent.
@@ -313,14 +336,14 @@ export function createCanvas(app, element) {
   function speak() {
     parts.speak();
     banners.speak();
-    highlights.draw();
+    reading?.highlights.draw();
     schedule();
   }
 
   for (const part of ["nodes", "edges", "nodeTypes", "graph", "graphState", "graphKey", "graphs", "graphsError", "thumbnails", "deletedGraphs", "sheet", "me", "notEditable"]) store.on(part, schedule);
   store.on("graphKey", () => {
     showGhosts(null);
-    highlights.show({});
+    reading?.highlights.show({});
     isAnimated = false;
   });
   store.on("graphState", (now) => now === "ready" && setTimeout(() => {
@@ -332,7 +355,7 @@ export function createCanvas(app, element) {
     edges.select(selection);
     minimap.repaint();
     far.paint();
-    if (selection.length) work().catch(() => {}); // likely to be needed now
+    if (selection.length) work().catch(app.updates.look); // likely to be needed now
     tools?.inspector.draw();
   });
   store.on("lang", speak);
@@ -365,6 +388,7 @@ export function createCanvas(app, element) {
     minimap.redraw();
     if (isUnseen) revealGhosts();
   }).observe(stage);
+  keepToastsClear(parts);
   speak();
   return canvas;
 }

@@ -13,6 +13,9 @@ import { labelOf } from "../names.js";
 import { changesOf, clashesOf } from "./text-edit.js";
 
 const MOST_LISTED = 100;
+const LONG_LABEL = 40; // letters of an edge
+const MOST_TITLE = 1000;
+const LONG_NAME = 120; // it scrolls
 const MOST_CHANGES = 1000; // sent one by one; more are sent as a whole
 
 export function createInspector(element, { app, edits, canvas, connecting }) {
@@ -131,7 +134,7 @@ export function createInspector(element, { app, edits, canvas, connecting }) {
   }
 
   function nameField({ _key: key }, name) {
-    if (!edits.mayEdit()) return h("h2", name);
+    if (!edits.mayEdit()) return h("h2", { tabIndex: name.length > LONG_NAME ? 0 : undefined }, name);
     const input = h("input.name-input", { "aria-label": t("inspector.rename"), maxlength: 400, autocomplete: "off", spellcheck: "false" });
     draft = createDraft(input, { t, stored: name, isRequired: true, save: (wanted) => rename(store.get().nodes.get(key), wanted) });
     return [h("h2.sr-only", name), input, draft.hint];
@@ -161,7 +164,14 @@ export function createInspector(element, { app, edits, canvas, connecting }) {
     return h("ul.connections", rows.map(({ other, isOut, name, label }) => h("li",
       h("button.link", { type: "button", onclick: () => canvas.zoomTo(other) },
         h("span.way", { "aria-hidden": "true" }, isOut ? "→" : "←"), t(isOut ? "inspector.to" : "inspector.from", { name })),
-      label ? h("span.tag", label) : null)));
+      label ? labelTag(label) : null)));
+  }
+
+  // A label of an edge; of a long one the beginning, and all of it at a press.
+  function labelTag(label) {
+    if (label.length <= LONG_LABEL) return h("span.tag", label);
+    const button = h("button.tag.is-long", { type: "button", "aria-expanded": "false", title: label.slice(0, MOST_TITLE), onclick: () => button.setAttribute("aria-expanded", String(button.getAttribute("aria-expanded") === "false")) }, h("span", label));
+    return button;
   }
 
   // Data or code of a node as the text that a person edits.

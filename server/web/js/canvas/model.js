@@ -1,6 +1,6 @@
 // What is drawn of nodes: their names, colours, shapes and the points that edges hang on. Knows no elements.
 
-import { hasIcon } from "../icons.js";
+import { hasIcon, iconOfType } from "../icons.js";
 
 const PALETTE = [252, 212, 174, 142, 38, 18, 340, 292];
 const OUTWARD = { T: [0, -1], D: [0, 1], L: [-1, 0], R: [1, 0], 0: [0, 0] };
@@ -23,7 +23,7 @@ export function looks(node, types) {
 function looksOf(node, types) {
   const type = types.get(node.type);
   const border = type?.border?.normal?.color ?? type?.border?.color;
-  const known = type?.icon && hasIcon(type.icon) ? type.icon : null;
+  const known = iconOfType(node.type) ?? (type?.icon && hasIcon(type.icon) ? type.icon : null);
   const letters = typeName(node, types).replace(/[^\p{L}\p{N} ]/gu, "").split(/ +/).map((word) => [...word][0] ?? "").join("").slice(0, 2).toUpperCase();
   return { icon: known, letters: letters || "?", hue: hueOf(type?.category || node.type), color: COLOR.test(border ?? "") ? border : null };
 }
@@ -142,40 +142,6 @@ export function boundsOf(nodes) {
       : { x1: x, y1: y, x2: x + w, y2: y + h };
   }
   return found;
-}
-
-// What is shown of a node's data: pairs of a name and a short text.
-export function summary(node, most) {
-  if (most < 1 || node.data === null || typeof node.data !== "object") return [];
-  const entries = Object.entries(node.data.parameters && typeof node.data.parameters === "object" ? { ...node.data, ...node.data.parameters } : node.data);
-  return entries
-    .filter(([name, value]) => name !== "name" && name !== "parameters" && value !== null && value !== "")
-    .slice(0, most)
-    .map(([name, value]) => [name, short(value)]);
-}
-
-function short(value) {
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  return text.length > 80 ? `${text.slice(0, 79)}…` : text;
-}
-
-const DESCRIBING = ["description", "notes", "note", "text", "prompt", "content"];
-const EXCERPT_CHARS = 240;
-
-// What a node does, in a few words: its description, else its first data, its code's first line, its type's description.
-export function excerpt(node, types) {
-  const data = node.data && typeof node.data === "object" ? node.data : {};
-  const described = DESCRIBING.map((field) => data[field]).find((value) => typeof value === "string" && value.trim());
-  const fields = summary(node, 2).map(([name, value]) => `${name}: ${value}`).join(" · ");
-  const type = types.get(node.type);
-  const text = described || fields || firstLine(node.process ?? type?.node?.process) || type?.description || "";
-  return text.replace(/\s+/g, " ").trim().slice(0, EXCERPT_CHARS);
-}
-
-function firstLine(code) {
-  if (typeof code !== "string") return "";
-  const lines = code.slice(0, 2000).split("\n").map((line) => line.replace(/^[\s/*#]+|[\s*/]+$/g, ""));
-  return lines.find((line) => /\p{L}/u.test(line)) ?? "";
 }
 
 // The keys of the nodes that a preview adds, changes or moves; of one that only connects, those connected.

@@ -2,22 +2,27 @@
 
 import { h, replace, setStyle } from "../dom.js";
 import { icon } from "../icons.js";
-import { boxOf, excerpt, isIn, looks, pointsOf, shapeOf, summary, typeName } from "./model.js";
+import { createMarkdown } from "../markdown.js";
+import { boxOf, isIn, looks, pointsOf, shapeOf, typeName } from "./model.js";
 import { labelOf } from "../names.js";
 
 const HEAD_PX = 56;
-const ROW_PX = 20;
-const LINE_PX = { near: 17, mid: 22 };
-const MID_HEAD_PX = 84;
+const WIDE_PX = 240; // a card that has room for its picture beside a large name
+const TWO_LINES_PX = 36; // a bar that has room for what it does
+const LINE_PX = 18; // of what it does
+const MID = { head: 88, line: 32 }; // names and lines at their largest
+const MAX_NOTE_CHARS = 4000;
 const DONE_MS = 8000;
 const SPOKEN = ["runs", "stops"]; // marks that screen readers are told of
 const HELD_MS = 1500; // so long a node that is shown keeps its element while the view moves to it
 
-// `backs` lies behind the edges: notes and frames are drawn there.
-export function createNodes(layer, backs, { t, state }) {
+// `backs` lies behind the edges: notes and frames are drawn there. `room` is of the texts.
+export function createNodes(layer, backs, { t, state, room }) {
   const drawn = new Map(); // key -> {node, types, lang, element}; without an element where it is far from what is seen
   let shown = []; // the nodes in reading order
   let near = []; // the entries with elements
+  let isMoved = false; // one of them stands elsewhere or is called otherwise
+  let lines = new Map(); // key -> what the node does, null where its data do not show it
   const marks = Object.fromEntries(["lit", "asked", "runs", "stops", "dimmed", "done"].map((name) => [name, new Set()])); // class -> keys
 
   // Takes in `nodes` (an array in reading order). Returns the keys of those that are others than before, or null where
@@ -36,6 +41,7 @@ export function createNodes(layer, backs, { t, state }) {
       isSame &&= Boolean(entry);
       changed.push(node._key);
       if (entry?.element) fill(entry.element, node, types);
+      isMoved ||= Boolean(entry?.element);
     }
     if (isSame) return changed;
     const keys = new Set(nodes.map((node) => node._key));
@@ -51,7 +57,7 @@ export function createNodes(layer, backs, { t, state }) {
   // nodes that are others than at the last call with this box.
   function within(box, changed = null) {
     const isNear = (entry) => isIn(entry.node, box) || isHeld(entry);
-    if (changed?.map((key) => drawn.get(key)).every((entry) => isNear(entry) === Boolean(entry.element))) return;
+    if (changed?.map((key) => drawn.get(key)).every((entry) => isNear(entry) === Boolean(entry.element))) return spread(false);
     near = [];
     for (const { _key } of shown) {
       const entry = drawn.get(_key);
@@ -69,6 +75,28 @@ export function createNodes(layer, backs, { t, state }) {
       if (follows !== element) into.insertBefore(element, follows);
       before.set(into, element);
     }
+    return spread(true);
+  }
+
+  // Finds the room of all texts below tiles again, where it may be another.
+  function spread(isNew) {
+    if (!isNew && !isMoved) return;
+    isMoved = false;
+    const types = state().nodeTypes;
+    const boxes = near.map(({ node }) => ({ key: node._key, shape: shapeOf(node, types), ...boxOf(node), name: labelOf(node, types) }));
+    room.set(boxes.filter(({ shape }) => shape !== "note" && shape !== "group"));
+    near.forEach(bound);
+  }
+
+  // The sizes of the texts are others than before.
+  const resize = () => near.forEach(bound);
+
+  // Keeps the texts below a tile in their room.
+  function bound({ node, element }) {
+    const found = element && room.of(node._key);
+    if (!found) return;
+    setStyle(element, { "--room": `${found.width}px`, "--name-lines": String(found.lines), "--line-room": `${found.line}px` });
+    element.classList.toggle("no-line", found.line === 0);
   }
 
   function isHeld({ element, until = 0 }) {
@@ -113,18 +141,16 @@ export function createNodes(layer, backs, { t, state }) {
     else element.style.removeProperty("--type-color");
     const picture = h("span.node-icon", name ? icon(name) : h("span.node-letters", letters));
     replace(element, BODY[shape](node, { title, type, picture, box }), shape === "note" || shape === "group" ? null : dots(node, box));
+    if (shape === "note") element.setAttribute("role", element.querySelector("a, [tabindex]") ? "group" : "button");
   }
 
   const BODY = {
-    card: (node, { title, type, picture, box }) => {
-      const rows = summary(node, Math.floor((box.h - HEAD_PX - 10) / ROW_PX));
-      return h("div.node-body",
-        h("div.node-head", picture, h("div.node-names", h("div.node-name", title), h("div.node-type", type))),
-        rows.length ? h("div.node-rows", rows.map(([name, value]) => h("div.node-row", h("span.node-field", name), h("span.node-value", value)))) : null,
-        words(node, box));
-    },
-    bar: (node, { title, picture, box }) => h("div.node-body", picture, box.w >= 60 ? h("div.node-name", title) : null),
-    tile: (node, { title, picture }) => [h("div.node-body", picture), h("div.node-name", title)],
+    card: (node, { title, type, picture, box }) => h("div.node-body",
+      h("div.node-head", { class: box.w < WIDE_PX ? "narrow" : undefined }, picture, h("div.node-names", h("div.node-name", title), h("div.node-type", type))),
+      effect(node, { near: Math.floor((box.h - HEAD_PX - 8) / LINE_PX), mid: Math.floor((box.h - MID.head) / MID.line) })),
+    bar: (node, { title, picture, box }) => h("div.node-body", picture,
+      box.w >= 60 ? h("div.node-names", h("div.node-name", title), box.h >= TWO_LINES_PX ? effect(node) : null) : null),
+    tile: (node, { title, picture }) => [h("div.node-body", picture), h("div.node-under", h("div.node-name", title), effect(node))],
     note: (node, { title }) => {
       const text = typeof node.data?.text === "string" ? node.data.text : typeof node.data?.content === "string" ? node.data.content : "";
       return h("div.node-body", noteText(text || title));
@@ -132,20 +158,28 @@ export function createNodes(layer, backs, { t, state }) {
     group: (node, { title }) => h("div.node-body", h("div.node-name", title)),
   };
 
-  // What a node does, in as many lines as it has room for: near, where no fields are shown, and from further away.
-  function words(node, box) {
-    const near = Math.floor((box.h - HEAD_PX - 8) / LINE_PX.near);
-    const mid = Math.floor((box.h - MID_HEAD_PX - 8) / LINE_PX.mid);
-    const text = near > 0 ? excerpt(node, state().nodeTypes) : "";
-    return text ? h("div.node-excerpt", { class: mid > 0 ? undefined : "near-only", style: { "--lines": String(near), "--lines-mid": String(mid) } }, text) : null;
+  // What a node does, in as many lines as it has room for near and from further away.
+  function effect(node, { near = 1, mid = 0 } = {}) {
+    return near > 0 ? h("div.node-effect", { class: mid > 0 ? undefined : "near-only", style: { "--lines": String(near), "--lines-mid": String(mid) } }, effectOf(node)) : null;
   }
 
-  // A note's own headings look like headings; everything else stays the text that it is.
+  // Empty until it is known; then what the data show, or else what the type is for.
+  const effectOf = (node) => (lines.has(node._key) ? (lines.get(node._key) ?? state().nodeTypes.get(node.type)?.description ?? "") : "");
+
+  // Takes what nodes do; `keys`: of the only nodes for which that is something else than before.
+  function tell(next, keys = drawn.keys()) {
+    lines = next;
+    for (const key of keys) {
+      const { element, node } = drawn.get(key) ?? {};
+      element?.querySelector(".node-effect")?.replaceChildren(effectOf(node));
+    }
+  }
+
+  // Links of a note are for the mouse and the keyboard, so that it is no button then.
   function noteText(text) {
-    return text.slice(0, 4000).split("\n").map((line) => {
-      const heading = /^#{1,6} +(.*)/.exec(line);
-      return heading ? h("div.note-heading", heading[1]) : h("div.note-line", line || "\u00a0");
-    });
+    const element = h("div.note-text.md");
+    createMarkdown(element, { isLabel: true }).update(text.slice(0, MAX_NOTE_CHARS));
+    return element;
   }
 
   function dots(node, box) {
@@ -159,7 +193,8 @@ export function createNodes(layer, backs, { t, state }) {
 
   function mark(element, isSelected) {
     element.classList.toggle("selected", isSelected);
-    element.setAttribute("aria-pressed", String(isSelected));
+    if (element.getAttribute("role") === "button") element.setAttribute("aria-pressed", String(isSelected));
+    else element.removeAttribute("aria-pressed");
   }
 
   // Says to screen readers what the colours say of a node.
@@ -208,5 +243,5 @@ export function createNodes(layer, backs, { t, state }) {
     setTimeout(() => markAll("done", [...marks.done].filter((key) => !keys.includes(key))), DONE_MS);
   }
 
-  return { draw, markAll, markDone, select, shift, within, show, pulse, near: () => near.map((entry) => entry.node), element: (key) => drawn.get(key)?.element };
+  return { draw, resize, tell, effectOf, markAll, markDone, select, shift, within, show, pulse, near: () => near.map((entry) => entry.node), element: (key) => drawn.get(key)?.element };
 }

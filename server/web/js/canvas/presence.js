@@ -1,4 +1,4 @@
-// Where the others are on the sheet: their pointers, and what they selected. Sent while somebody else is here; never stored.
+// Where the others are on the sheet: their pointers, what they selected and drag. Sent while somebody else is here; never stored.
 
 import { h, setStyle } from "../dom.js";
 import { hue, personName } from "../names.js";
@@ -10,10 +10,11 @@ const GONE_MS = 12_000; // who is not heard of for so long is gone
 const MOST = 30; // others that are shown
 const MOST_KEYS = 20;
 
-export function createPresence({ stage, layer, view, app }) {
+export function createPresence({ stage, layer, view, app, preview }) {
   const { store, socket, live } = app;
-  const others = new Map(); // member -> {element, frames, x, y, selection, heard}
+  const others = new Map(); // member -> {element, frames, x, y, selection, dx, dy, heard}
   let pointer = { x: null, y: null };
+  let drag = null; // {dx, dy}: how far this person drags what is selected
   let said = "";
   let timer = 0;
 
@@ -24,7 +25,7 @@ export function createPresence({ stage, layer, view, app }) {
     timer ||= setTimeout(() => {
       timer = 0;
       if (isAlone() || !live.isJoined || !socket.isOpen) return;
-      const message = { type: "presence", ...pointer, selection: store.get().selection.slice(0, MOST_KEYS) };
+      const message = { type: "presence", ...pointer, ...drag, selection: store.get().selection.slice(0, MOST_KEYS) };
       if (JSON.stringify(message) === said) return;
       said = JSON.stringify(message);
       socket.send(message);
@@ -37,7 +38,13 @@ export function createPresence({ stage, layer, view, app }) {
     tell();
   }
 
-  function take({ graphKey, sheetId, member, userId, gone, x, y, selection }) {
+  // Shows what this person drags to the others; null: nothing any more.
+  function dragged(by) {
+    drag = by;
+    tell();
+  }
+
+  function take({ graphKey, sheetId, member, userId, gone, x, y, selection, dx, dy }) {
     if (gone || graphKey !== store.get().graphKey || sheetId !== store.get().sheet) return leave(member);
     if (!others.has(member)) {
       if (others.size >= MOST) return undefined;
@@ -47,14 +54,26 @@ export function createPresence({ stage, layer, view, app }) {
       said = ""; // who is new here does not know where this person is
       tell();
     }
-    Object.assign(others.get(member), { x, y, selection: selection ?? [], heard: Date.now() });
+    const other = others.get(member);
+    putBack(other);
+    Object.assign(other, { x, y, selection: selection ?? [], dx: dx ?? 0, dy: dy ?? 0, heard: Date.now() });
+    carry(other, other.dx, other.dy);
     draw();
     return undefined;
   }
 
+  // Shows what another drags where it is dragged to; the graph has it where it was.
+  function carry({ selection }, dx, dy) {
+    const { nodes, sheet } = store.get();
+    preview(selection.filter((key) => nodes.has(key) && (nodes.get(key).sheet ?? "0") === sheet), dx, dy);
+  }
+
+  const putBack = (other) => (other.dx || other.dy) && carry(other, 0, 0);
+
   function leave(member) {
     const other = others.get(member);
     others.delete(member);
+    if (other) putBack(other);
     for (const element of other ? [other.element, ...other.frames] : []) element.remove();
   }
 
@@ -69,7 +88,7 @@ export function createPresence({ stage, layer, view, app }) {
       while (other.frames.length > boxes.length) other.frames.pop().remove();
       boxes.forEach((box, i) => {
         other.frames[i] ??= layer.appendChild(h("div.other-frame", { "aria-hidden": "true", style: { "--hue": other.element.style.getPropertyValue("--hue") } }));
-        setStyle(other.frames[i], { transform: `translate(${x + box.x * k}px, ${y + box.y * k}px)`, width: `${box.w * k}px`, height: `${box.h * k}px` });
+        setStyle(other.frames[i], { transform: `translate(${x + (box.x + other.dx) * k}px, ${y + (box.y + other.dy) * k}px)`, width: `${box.w * k}px`, height: `${box.h * k}px` });
       });
     }
   }
@@ -86,5 +105,5 @@ export function createPresence({ stage, layer, view, app }) {
   store.on("names", () => others.forEach(({ element, userId }) => (element.firstChild.textContent = personName(app, userId))));
   for (const part of ["graphKey", "sheet"]) store.on(part, () => [...others.keys()].forEach(leave));
   setInterval(look, AGAIN_MS);
-  return { draw };
+  return { draw, dragged };
 }

@@ -1,10 +1,10 @@
-// The tabs of a graph's sheets, with what an editor may do to them.
+// The tabs of a graph's sheets. What an editor may do to them is in `sheet-edits.js`.
 
 import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 
-export function createSheets(element, { app, edits }) {
-  const { store, live, t, confirm, prompt } = app;
+export function createSheets(element, { app, edits, change }) {
+  const { store, live, t } = app;
   const tabs = h("div.sheet-tabs", { role: "tablist" });
   const tools = h("div.sheet-tools");
   const drawTabs = createParts(tabs);
@@ -24,8 +24,8 @@ export function createSheets(element, { app, edits }) {
     for (const one of tabs.children) choose(one, one.dataset.sheet === sheet);
     const tool = (name, label, onclick) => ({ key: label, facts: [lang], make: () => h("button.icon-button", { type: "button", title: t(label), "aria-label": t(label), onclick }, icon(name)) });
     drawTools([
-      ...(mayEdit ? [tool("plus", "canvas.add_sheet", add), tool("pencil", "canvas.rename_sheet", () => rename(store.get().sheet))] : []),
-      ...(mayEdit && sheets.length > 1 ? [tool("trash", "canvas.delete_sheet", () => remove(store.get().sheet))] : []),
+      ...(mayEdit ? [tool("plus", "canvas.add_sheet", () => change("add")), tool("pencil", "canvas.rename_sheet", () => change("rename", store.get().sheet))] : []),
+      ...(mayEdit && sheets.length > 1 ? [tool("trash", "canvas.delete_sheet", () => change("remove", store.get().sheet))] : []),
     ]);
     if (shownSheet !== sheet) element.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     shownSheet = sheet;
@@ -39,7 +39,7 @@ export function createSheets(element, { app, edits }) {
   function tab(key, name, count) {
     return h("button.sheet", {
       type: "button", role: "tab", dataset: { sheet: key }, title: name,
-      onclick: () => live.showSheet(key), ondblclick: () => edits.mayEdit() && rename(key), onkeydown: keyed,
+      onclick: () => live.showSheet(key), ondblclick: () => edits.mayEdit() && change("rename", key), onkeydown: keyed,
     }, h("span.sheet-name", name), h("span.sheet-count", { "aria-label": t("graphs.nodes", { n: count }) }, String(count)));
   }
 
@@ -58,28 +58,6 @@ export function createSheets(element, { app, edits }) {
     const next = keys[keys.indexOf(store.get().sheet) + by];
     if (next !== undefined) live.showSheet(next);
     return next;
-  }
-
-  async function add() {
-    const name = await prompt({ title: t("canvas.add_sheet"), label: t("canvas.sheet_name") });
-    if (!name || !edits.check()) return;
-    const taken = Object.keys(store.get().graph.sheetsList).map(Number).filter(Number.isInteger);
-    const key = String(Math.max(-1, ...taken) + 1);
-    if (await edits.sheetEdit({ type: "createSheet", name, key })) live.showSheet(key);
-  }
-
-  async function rename(key) {
-    const before = store.get().graph.sheetsList[key];
-    const name = await prompt({ title: t("canvas.rename_sheet"), label: t("canvas.sheet_name"), value: before });
-    if (name && name !== before) await edits.sheetEdit({ type: "renameSheet", key, name });
-  }
-
-  async function remove(key) {
-    const { graph, nodes } = store.get();
-    const n = [...nodes.values()].filter((node) => node.sheet === key).length;
-    const text = t("canvas.delete_sheet_sure", { name: graph.sheetsList[key], n });
-    if (!(await confirm({ title: t("canvas.delete_sheet"), text, ok: t("inspector.delete"), danger: true })) || !edits.check()) return;
-    await edits.sheetEdit({ type: "deleteSheet", key });
   }
 
   return { draw, step };

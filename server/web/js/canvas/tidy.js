@@ -32,7 +32,8 @@ export function createTidy({ app, edits, canvas, element }) {
     }
     canvas.showGhosts({ nodesMoved: Object.entries(answer.positions).map(asChange) }, { title: t("tidy.title"), onHide: close });
     positions = answer.positions;
-    const said = t("tidy.said", { n: count, before: answer.crossingsBefore, after: answer.crossingsAfter });
+    const { crossingsBefore: before, crossingsAfter: after } = answer;
+    const said = t(before || after ? "tidy.said" : "tidy.said_none", { n: count, before, after });
     const use = h("button.primary", { type: "button", onclick: apply }, t("tidy.apply"));
     replace(element, h("span", said), h("button", { type: "button", onclick: close }, t("tidy.cancel")), use);
     element.hidden = false;

@@ -29,8 +29,6 @@ export function createView(stage, world, grid, onChange) {
     const step = gridStep() * k;
     grid.style.backgroundSize = `${step}px ${step}px`;
     grid.style.backgroundPosition = `${x}px ${y}px`;
-    const detail = k < 0.22 ? "far" : k < 0.5 ? "mid" : "near";
-    if (stage.dataset.detail !== detail) stage.dataset.detail = detail;
     if (k !== sharp) {
       clearTimeout(rest);
       rest = setTimeout(sharpen, REST_MS);

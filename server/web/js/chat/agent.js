@@ -26,9 +26,9 @@ export function agentPicker({ t, store }) {
   const { agents, graphKey } = store.get();
   const chosen = chosenAgent(store.get())?.id ?? "";
   const option = (value, text) => h("option", { value, selected: value === chosen }, text);
-  const select = h("select.agent-picker", { "aria-label": t("agents.who") }, option("", t(graphKey ? "agents.nobody" : "agents.choose")), agentsFor(agents, graphKey).map((one) => option(one.id, one.name)));
+  const select = h("select", option("", t(graphKey ? "agents.nobody" : "agents.choose")), agentsFor(agents, graphKey).map((one) => option(one.id, one.name)));
   select.addEventListener("change", () => store.set({ agentChosen: select.value || null }));
-  return select;
+  return h("label.agent-picker", h("span", t("agents.who")), select);
 }
 
 // Returns `{element, draw()}`: the agent of a stored conversation with its values, tools, end and deliveries.

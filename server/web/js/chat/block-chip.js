@@ -32,9 +32,9 @@ export function createChip(app, { onPeriod, onRemove }) {
 
   function chooser({ period }, kind) {
     const kinds = ["none", ...Object.keys(PRESETS), "dates", ...(kind === "other" ? ["other"] : [])];
-    const select = h("select", { "aria-label": t("block.period") }, kinds.map((one) => h("option", { value: one, selected: one === kind }, t(`block.period.${one}`, period ?? {}))));
+    const select = h("select", kinds.map((one) => h("option", { value: one, selected: one === kind }, t(`block.period.${one}`, period ?? {}))));
     select.addEventListener("change", () => onPeriod(select.value === "dates" ? lastWeek() : select.value === "other" ? period : PRESETS[select.value]));
-    return select;
+    return h("label.block-period", h("span", t("block.period")), select);
   }
 
   function lastWeek() {

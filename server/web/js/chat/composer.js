@@ -2,13 +2,14 @@
 
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
+import { keptInTab } from "../kept.js";
 
 const MAX_CHARS = 100_000;
 
 // Returns the composer. `onSend(text, {blocks, read})` is called once per message, `onStop()` while an answer comes.
 export function createComposer(app, { onSend, onStop }) {
   const { t } = app;
-  const field = h("textarea", { rows: "1", maxlength: String(MAX_CHARS), id: "composer", enterkeyhint: "send", autocomplete: "off" });
+  const field = h("textarea", { rows: "1", maxlength: String(MAX_CHARS), id: "composer", enterkeyhint: "send", autocomplete: "off", dataset: { safe: "" } });
   const label = h("label.sr-only", { for: "composer" });
   const button = h("button.composer-send", { type: "submit", });
   const hint = h("p.composer-hint");
@@ -29,7 +30,16 @@ export function createComposer(app, { onSend, onStop }) {
   field.addEventListener("keydown", key);
   app.store.on("lang", render);
   render();
+  keepText();
   return composer;
+
+  // What is being written comes back when the page is read again in this tab.
+  function keepText() {
+    field.value = keptInTab.get("composer") ?? "";
+    if (field.value) requestAnimationFrame(fit); // once it stands in the page
+    keptInTab.put("composer", null);
+    addEventListener("pagehide", () => keptInTab.put("composer", field.value.trim() ? field.value : null));
+  }
 
   function key(event) {
     if (event.isComposing) return;

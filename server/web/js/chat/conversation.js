@@ -30,6 +30,7 @@ export function createConversation(app, { log, composer, onChange }) {
     get isBusy() {
       return ["busy", "following"].includes(conversation.phase);
     },
+    followAgain: () => following.again(),
     get isEmpty() {
       return !log.content.querySelector(".turn") && conversation.phase !== "loading";
     },

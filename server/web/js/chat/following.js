@@ -72,5 +72,5 @@ export function createFollowing(conversation) {
   }
 
   app.socket.on("open", again);
-  return { follow, stop: () => stream?.cancel(followed) };
+  return { follow, again, stop: () => stream?.cancel(followed) };
 }

@@ -40,6 +40,11 @@ export function mountChat(app, element) {
   store.on("nodes", () => renameChips(app, log.content));
   store.on("lang", () => drawWelcome());
   for (const part of ["agents", "agentChosen"]) store.on(part, draw);
+  const stopTrace = store.on("traceShown", async (threadId) => {
+    if (!threadId) return;
+    stopTrace(); // from now on the module itself follows
+    (await import("../trace/index.js")).followTrace(app);
+  });
   for (const part of ["automations", "lang"]) store.on(part, drawPaused);
   draw();
   return conversation;
@@ -58,7 +63,7 @@ export function mountChat(app, element) {
     const { t } = app;
     const chosen = conversation.isEmpty && chosenAgent(store.get());
     const said = [
-      conversation.agentId ? conversation.agentName : me && t("chat.answers", { model: me.offline ? t("chat.offline_model") : me.model }),
+      conversation.agentId ? conversation.agentName : me && !me.offline && t("chat.answers", { model: me.model }),
       usage?.tokens && t("chat.thread_tokens", { n: usage.tokens }),
       usage?.tokens && usage.cost == null ? t("usage.cost_unknown") : usage?.cost > 0 && costText(usage.cost, lang),
     ].filter(Boolean);
@@ -99,11 +104,12 @@ export function mountChat(app, element) {
     paused.textContent = names.length ? app.t("auto.made_way", { n: names.length, names: names.join(", ") }) : "";
   }
 
+  // The first answer of the rules says it too: then it is said there alone.
   function drawBanner() {
     const { offline } = store.get();
     const { t } = app;
-    banner.hidden = !offline;
-    if (!offline || banner.dataset.lang === store.get().lang) return;
+    banner.hidden = !offline || log.content.textContent.includes(t("offline.title"));
+    if (banner.hidden || banner.dataset.lang === store.get().lang) return;
     banner.dataset.lang = store.get().lang;
     replace(banner, h("details", h("summary", t("offline.title")), h("p", t("offline.what")), h("p", t("offline.how")),
       h("pre", { tabindex: "0" }, "export OPENAI_API_KEY=…\nexport ANTHROPIC_API_KEY=…\nexport NODIUS_PROVIDER=ollama"), h("p", t("offline.then"))));

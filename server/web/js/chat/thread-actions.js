@@ -2,22 +2,15 @@
 
 import { ApiError } from "../api.js";
 import { h } from "../dom.js";
-import { icon } from "../icons.js";
+import { createMoreMenu } from "../more-menu.js";
 import { deleteThread, readExport, renameThread } from "./service.js";
 
 // Returns the menu of a conversation; `onChange()` is called when the list is another.
 export function createThreadMenu(app, thread, { onChange }) {
   const { t, store } = app;
   const title = thread.title || t("threads.untitled");
-  const label = t("threads.more", { title });
-  const item = (name, run) => h("button", { type: "button", onclick: () => ((menu.open = false), attempt(run)) }, t(`threads.${name}`));
-  const menu = h("details.thread-menu", { onkeydown: (event) => {
-    if (event.key !== "Escape" || !menu.open) return;
-    menu.open = false;
-    menu.firstChild.focus();
-  } }, h("summary.icon-button", { "aria-label": label, title: label }, icon("more")), h("div.thread-actions",
-    item("rename", rename), item("link", copyLink), item("export", exportAll), item("delete", remove)));
-  return menu;
+  const item = (name, run) => h("button", { type: "button", onclick: () => attempt(run) }, t(`threads.${name}`));
+  return createMoreMenu(t("threads.more", { title }), [item("rename", rename), item("link", copyLink), item("export", exportAll), item("delete", remove)]);
 
   async function attempt(run) {
     try {

@@ -1,11 +1,10 @@
 // The conversations of a person: of this graph or of all, newest first; open, begin, delete.
 
 import { ApiError } from "../api.js";
-import { createParts, h, replace } from "../dom.js";
+import { createParts, h, named, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { kept } from "../kept.js";
 import { costText, timeText } from "../names.js";
-import { mayAdminister } from "../roles.js";
 import { findThreads, listThreads } from "./service.js";
 import { createThreadMenu } from "./thread-actions.js";
 
@@ -60,7 +59,7 @@ export function mountThreads(app, element) {
       { key: "find", facts: [lang], make: () => h("input", { type: "search", value: wanted, placeholder: t("threads.find"), "aria-label": t("threads.find"), oninput: (event) => seek(event.target.value) }) },
       { key: "scope", facts: [lang], make: chooser },
       { key: "new", facts: [lang, graphKey], make: () => h("button.primary", { type: "button", disabled: !graphKey, onclick: begin, title: t("chat.new") }, icon("plus"), t("threads.new")) },
-      ...(mayAdminister(store.get().me) ? [{ key: "usage", facts: [lang], make: usage }, { key: "settings", facts: [lang], make: settings }] : []),
+      { key: "usage", facts: [lang], make: usage },
     ]);
     const notice = (key, make) => drawList([{ key, facts: [lang, failed], make }]);
     if (failed) notice("failed", () => h("li.notice-line", { role: "alert" }, h("p", failed.message), h("button", { type: "button", onclick: load }, t("app.retry"))));
@@ -92,22 +91,18 @@ export function mountThreads(app, element) {
   }
 
   function usage() {
-    return h("button", { type: "button", onclick: async () => (await import("../usage.js")).showUsage(app) }, app.t("usage.title"));
-  }
-
-  function settings() {
-    return h("button", { type: "button", onclick: async () => (await import("../settings.js")).showSettings(app) }, app.t("settings.title"));
+    return h("button.usage-open", { type: "button", onclick: async () => (await import("../usage.js")).showUsage(app) }, app.t("usage.title"));
   }
 
   function chooser() {
     const { t } = app;
-    const select = h("select", { "aria-label": t("threads.scope") }, ...["graph", "all"].map((value) => h("option", { value, selected: value === scope }, t(`threads.scope.${value}`))));
+    const select = h("select", ...["graph", "all"].map((value) => h("option", { value, selected: value === scope }, t(`threads.scope.${value}`))));
     select.addEventListener("change", () => {
       scope = select.value;
       kept.put("threads.scope", scope);
       load();
     });
-    return select;
+    return named(t("threads.scope"), select);
   }
 
   // What is known of a conversation changes while its menu is open: only the button is made again then.

@@ -61,7 +61,7 @@ export function firstEntries(text) {
 export const isProposal = (name) => PROPOSES.test(name ?? "");
 
 // A tool's name as people read it; of one that the page does not know, its own.
-function toolName(app, name) {
+export function toolName(app, name) {
   if (app.t.has(`tool.name.${name}`)) return app.t(`tool.name.${name}`);
   return isProposal(name) ? app.t("tool.name.propose", { what: name.slice(8).replaceAll("_", " ") }) : String(name).replaceAll("_", " ");
 }
@@ -75,13 +75,13 @@ function object(given) {
   }
 }
 
-function pretty(given) {
+export function pretty(given) {
   const found = object(given);
   return found === undefined || found === null || found === "" ? "" : typeof found === "string" ? found : JSON.stringify(found, null, 2);
 }
 
 // The plain arguments in one line, with their names where there are several; nodes and types are called by theirs.
-function briefly(app, given) {
+export function briefly(app, given) {
   const { nodes, nodeTypes } = app.store.get();
   const found = object(given);
   const all = typeof found === "object" && found ? Object.entries(found) : [["", found]];

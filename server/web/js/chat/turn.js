@@ -24,7 +24,7 @@ export function createTurn(app, log) {
   const tools = new Map();
   const link = createLinks(app);
   const turn = {
-    element, body, looked, text: "", segment: null, frame: 0, said: 0, usage: { tokens: 0, cost: 0, isPriced: true, calls: 0 },
+    element, body, looked, threadId: "", text: "", segment: null, frame: 0, said: 0, usage: { tokens: 0, cost: 0, isPriced: true, calls: 0 },
     get isEmpty() {
       return !turn.text.trim() && !tools.size;
     },
@@ -52,6 +52,8 @@ export function createTurn(app, log) {
         break;
       case "ai:complete":
         mark(event.notInGraph);
+        turn.threadId = event.threadId ?? "";
+        showUsage();
         break;
       default:
         break;
@@ -174,18 +176,19 @@ export function createTurn(app, log) {
 
   function showUsage() {
     const { tokens, cost, isPriced, calls } = turn.usage;
-    if (!calls || !tokens) return;
+    const isUsed = calls > 0 && tokens > 0;
+    if (!isUsed && !turn.threadId) return;
     const { lang } = app.store.get();
-    const parts = [t("chat.tokens", { n: tokens })];
-    if (!isPriced) parts.push(t("usage.cost_unknown"));
+    const parts = isUsed ? [t("chat.tokens", { n: tokens })] : []; // an answer of rules uses none
+    if (isUsed && !isPriced) parts.push(t("usage.cost_unknown"));
     else if (cost > 0) parts.push(costText(cost, lang));
     replace(facts, parts.join(" · "), " ", h("button.link", { type: "button", onclick: trace }, t("trace.open")));
-    facts.title = t("chat.calls", { n: calls, tokens: numberText(tokens, lang) });
+    if (isUsed) facts.title = t("chat.calls", { n: calls, tokens: numberText(tokens, lang) });
   }
 
   async function trace() {
-    const { threadId } = app.store.get();
-    if (threadId) (await import("./trace.js")).showTrace(app, threadId);
+    const threadId = turn.threadId || app.store.get().threadId;
+    if (threadId) app.store.set({ traceShown: threadId });
   }
 
   // Several tools of a finished answer are one line, opened on demand. A failure that a later step made good

@@ -48,7 +48,7 @@ export function showLinked(app) {
   function pushesOf(link) {
     const key = `${link.connection}/${link.id}`;
     if (!pushes.has(key)) {
-      const made = createPushes(app, link, { onWritten: app.links.load });
+      const made = createPushes(app, link, { actions: () => (link.kind === "n8n" ? ["push", "publish"] : ["push"]), onWritten: app.links.load });
       pushes.set(key, made);
       made.load().catch((error) => {
         if (!(error instanceof ApiError)) throw error; // it is read again with the next press

@@ -6,6 +6,7 @@ import { icon } from "../icons.js";
 import { ago } from "../names.js";
 import { mayAdminister, mayEdit } from "../roles.js";
 import { PRODUCTS, pageLink, stateElement } from "./facts.js";
+import { createPushes } from "./pushes.js";
 import { getConnection, listConnections, removeConnection, syncConnection } from "./service.js";
 
 const SOON_MS = 500; // while one is synchronised
@@ -15,7 +16,7 @@ export function showConnections(app) {
   const { store, t } = app;
   const list = h("div.server-list");
   const drawParts = createParts(list);
-  const panel = { connections: null, error: null, details: new Map(), timer: 0 };
+  const panel = { connections: null, error: null, details: new Map(), creations: new Map(), timer: 0 };
   const add = h("button.primary", { type: "button", hidden: !mayAdminister(store.get().me), onclick: create }, icon("plus"), t("servers.new"));
   const dialog = app.openDialog({ title: t("servers.title"), content: [h("p.note", t("servers.about")), list], actions: [add], wide: true, onClose: close });
   draw();
@@ -56,7 +57,7 @@ export function showConnections(app) {
     if (error) drawParts([{ key: "failed", facts: [error], make: () => h("div.notice-line", { role: "alert" }, h("p", error.message), h("button", { type: "button", onclick: load }, t("app.retry"))) }]);
     else if (!connections) drawParts([{ key: "loading", facts: [], make: () => h("p.notice-line", { role: "status" }, t("servers.loading")) }]);
     else if (!connections.length) drawParts([{ key: "empty", facts: [], make: () => h("div.auto-empty", h("p.notice-title", t("servers.empty")), h("p.note", t(mayAdminister(me) ? "servers.empty_hint" : "servers.admins"))) }]);
-    else drawParts(connections.map((one) => ({ key: one.name, facts: [lang, me?.role, JSON.stringify(one), JSON.stringify(details.get(one.name))], make: () => row(one) })));
+    else drawParts(connections.map((one) => ({ key: one.name, facts: [lang, me?.role, JSON.stringify(one), JSON.stringify(details.get(one.name)), creation(one)], make: () => row(one) })));
   }
 
   function row(connection) {
@@ -78,7 +79,28 @@ export function showConnections(app) {
         h("span.grow"),
         mayAdminister(me) && connection.isKeyRefused ? button("servers.new_key", "pencil", name, () => create(connection)) : "",
         mayAdminister(me) ? button("servers.disconnect", "trash", name, () => disconnect(connection)) : ""),
-      workflows === undefined ? "" : workflowList(connection, workflows));
+      workflows === undefined ? "" : workflowList(connection, workflows),
+      creation(connection) ?? "");
+  }
+
+  // Makes the open graph a new workflow of an n8n server; none where it is one of them already.
+  function creation({ name, kind, push }) {
+    const { graphKey, me } = store.get();
+    const isLinked = () => store.get().links?.some((link) => link.connection === name);
+    if (!panel.creations.has(name)) {
+      if (kind !== "n8n" || push === "never" || !graphKey || !mayEdit(me) || isLinked()) return null;
+      const made = createPushes(app, { connection: name, kind, push }, { actions: () => (isLinked() ? [] : ["create"]), onWritten: created });
+      panel.creations.set(name, made);
+      made.load().catch((error) => {
+        if (!(error instanceof ApiError)) throw error; // it is read again with the next press
+      });
+    }
+    return panel.creations.get(name).element;
+  }
+
+  async function created() {
+    await app.links.load();
+    await load();
   }
 
   function button(key, glyph, name, run, more = {}) {

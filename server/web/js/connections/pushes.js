@@ -1,7 +1,7 @@
 // What is written back to the server of a graph's workflow: shown whole before a person confirms it, and how it ended.
 
 import { ApiError } from "../api.js";
-import { createParts, h } from "../dom.js";
+import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { ago, shortJson } from "../names.js";
 import { mayEdit } from "../roles.js";
@@ -11,16 +11,30 @@ import { actOnPush, listPushes, planPush } from "./service.js";
 const LATEST = 3; // pushes that are over
 const KINDS = { waiting: "is-live", verified: "is-good", failed: "is-bad", rolled_back: "is-bad", unknown: "is-bad", refused: "is-bad", undone: "is-warn" };
 
-// Returns `{element, load()}` for a link of the open graph; `onWritten` is called where a push may have ended.
-export function createPushes(app, link, { onWritten }) {
+const PLANNING = { push: ["servers.push", "upload"], publish: ["servers.publish", "check"], create: ["servers.create", "plus"] };
+const APPROVING = { publish: "servers.publish_approve", create: "servers.create_approve" };
+const NOTHING = { publish: "servers.publish_nothing" };
+
+// Returns `{element, load()}` for a link of the open graph, or for a connection that may become one. `actions`: what may be
+// asked for now, by name; `onWritten` is called where a push may have ended.
+export function createPushes(app, link, { actions, onWritten }) {
   const { store, t } = app;
   const { graphKey } = store.get();
   const problem = h("p.warn-text", { role: "alert", hidden: true });
   const list = h("div.push-list");
   const drawParts = createParts(list);
-  const plan = h("button", { type: "button", onclick: () => work(() => planned(planPush(app.api, link.connection, graphKey))) }, icon("upload"), t("servers.push"));
-  const element = h("section.pushes", { "aria-label": t("servers.pushes") }, h("div.card-buttons", link.push !== "never" && mayEdit(store.get().me) ? plan : ""), problem, list);
+  const plans = h("div.card-buttons");
+  const element = h("section.pushes", { "aria-label": t("servers.pushes") }, plans, problem, list);
+  drawPlans();
   return { element, load };
+
+  function drawPlans() {
+    const asked = link.push !== "never" && mayEdit(store.get().me) ? actions() : [];
+    replace(plans, asked.map((action) => {
+      const [text, glyph] = PLANNING[action];
+      return h("button", { type: "button", onclick: () => work(() => planned(planPush(app.api, link.connection, graphKey, action), action)) }, icon(glyph), t(text, { product: PRODUCTS[link.kind] }));
+    }));
+  }
 
   async function load() {
     const found = (await listPushes(app.api, graphKey)).filter((push) => push.connection === link.connection);
@@ -40,8 +54,8 @@ export function createPushes(app, link, { onWritten }) {
       push.reason ? h("p", { class: push.state === "verified" ? undefined : "warn-text" }, push.reason.text) : "",
       told(push.failures, "warn-text"),
       mayEdit(me) ? h("div.card-buttons",
-        isWaiting ? [button("servers.push_approve", "primary", () => actOnPush(app.api, push.id, "approve")), button("servers.push_reject", undefined, () => actOnPush(app.api, push.id, "reject"))] : "",
-        push.canBeUndone ? button("servers.push_undo", undefined, () => planned(actOnPush(app.api, push.id, "undo").then((answer) => answer.push ?? null))) : "") : "");
+        isWaiting ? [button(APPROVING[push.action] ?? "servers.push_approve", "primary", () => actOnPush(app.api, push.id, "approve")), button("servers.push_reject", undefined, () => actOnPush(app.api, push.id, "reject"))] : "",
+        push.canBeUndone ? button("servers.push_undo", undefined, () => planned(actOnPush(app.api, push.id, "undo").then((answer) => answer.push ?? null), "undo")) : "") : "");
   }
 
   function changesTable({ changes, moreChanges }) {
@@ -52,14 +66,14 @@ export function createPushes(app, link, { onWritten }) {
       moreChanges ? h("p.note", t("change.more", { count: moreChanges })) : "");
   }
 
-  async function planned(asking) {
-    if ((await asking) === null) app.toast("info", t("servers.push_nothing", { product: PRODUCTS[link.kind] }));
+  async function planned(asking, action) {
+    if ((await asking) === null) app.toast("info", t(NOTHING[action] ?? "servers.push_nothing", { product: PRODUCTS[link.kind] }));
   }
 
   // Does something with the server, says what is refused, and looks again.
   async function work(action) {
     problem.hidden = true;
-    plan.disabled = true;
+    plans.querySelectorAll("button").forEach((one) => (one.disabled = true));
     try {
       await action();
     } catch (error) {
@@ -67,8 +81,8 @@ export function createPushes(app, link, { onWritten }) {
       problem.textContent = error.message;
       problem.hidden = false;
     }
-    plan.disabled = false;
     await load();
     await onWritten();
+    drawPlans();
   }
 }

@@ -20,8 +20,10 @@ export const compareWorkflow = (api, name, workflow) => api.get(`${one(name)}/di
 // The workflows that a graph is connected with.
 export const listLinks = async (api, graphKey) => (await api.get(`/api/graphs/${encodeURIComponent(graphKey)}/connections`)).workflows;
 
-// Works out what would be written to the server; null where nothing was changed here.
-export const planPush = async (api, connection, graph) => (await api.post(`${one(connection)}/pushes`, { graph }, { isLong: true })).push ?? null;
+const PLANS = { push: "pushes", publish: "publications", create: "workflows" };
+
+// Works out what would be written to the server, published there or created; null where that would change nothing.
+export const planPush = async (api, connection, graph, action) => (await api.post(`${one(connection)}/${PLANS[action]}`, { graph }, { isLong: true })).push ?? null;
 
 // What was written to the server of a graph's workflow, and what waits to be; newest first.
 export const listPushes = async (api, graph) => (await api.get("/api/pushes")).pushes.filter((push) => push.graph === graph);

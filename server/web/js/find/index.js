@@ -2,7 +2,7 @@
 
 import { ApiError } from "../api.js";
 import { openPicker } from "../canvas/picker.js";
-import { mayAdminister, mayEdit } from "../roles.js";
+import { mayEdit } from "../roles.js";
 import { labelOf } from "../names.js";
 import { panelsFor } from "../panels.js";
 import { readApproval } from "../review/book.js";
@@ -53,7 +53,6 @@ export function openFind(app) {
       action(t("graphs.title"), () => app.live.close()),
       ...(graphKey ? [action(t("chat.new"), () => (store.set({ panel: "chat" }), app.chat?.startNew()))] : []),
       ...(mayEdit(me) ? [action(t("graphs.import"), () => app.graphs.pick())] : []),
-      ...(mayAdminister(me) ? [action(t("settings.title"), async () => (await import("../settings.js")).showSettings(app))] : []),
     ];
   }
 

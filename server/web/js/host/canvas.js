@@ -1,11 +1,13 @@
 // A part of a graph with the preview of a proposal over it, to look at: it is moved and zoomed, never edited.
 
 import { h, replace } from "../dom.js";
+import { createDetail } from "../canvas/detail.js";
 import { createEdges } from "../canvas/edges.js";
-import { createWorld } from "../canvas/elements.js";
+import { createWorld, measuring } from "../canvas/elements.js";
 import { createGhosts } from "../canvas/ghosts.js";
 import { boundsOf } from "../canvas/model.js";
 import { createNodes } from "../canvas/nodes.js";
+import { createRoom } from "../canvas/room.js";
 import { createView } from "../canvas/view.js";
 
 const TAG_PX = 40; // of a ghost, over its box
@@ -21,9 +23,11 @@ export function createPreviewCanvas(root, app) {
   const legend = h("div.legend.floating", { role: "status", hidden: true });
   const stage = h("div.stage.read-only", { role: "img" }, world.grid, world.world);
   stage.addEventListener("wheel", (event) => event.ctrlKey || event.metaKey || event.stopImmediatePropagation(), { capture: true }); // the conversation scrolls on
-  const view = createView(stage, world.world, world.grid, () => {});
-  const nodes = createNodes(world.nodes, world.backs, { t, state });
-  const edges = createEdges(world.lines, world.labels, { state });
+  const view = createView(stage, world.world, world.grid, ({ k }) => resize(detail.look(k)));
+  const detail = createDetail(stage, { state });
+  const room = createRoom(measuring(stage));
+  const nodes = createNodes(world.nodes, world.backs, { t, state, room });
+  const edges = createEdges(world.lines, world.labels, { state, room });
   const ghosts = createGhosts({ layer: world.ghosts, lines: world.ghostLines, legend, app, reveal: fit });
   replace(root, stage, legend);
   new ResizeObserver(fit).observe(stage);
@@ -36,8 +40,17 @@ export function createPreviewCanvas(root, app) {
     draw();
   }
 
+  // Takes the sizes of texts where they are others than before.
+  function resize(sizes) {
+    if (!sizes) return;
+    room.resize(sizes);
+    nodes.resize();
+    edges.spread();
+  }
+
   function draw() {
     const shown = [...state().nodes.values()].filter((node) => (node.sheet ?? "0") === state().sheet).sort((a, b) => (a.posX ?? 0) - (b.posX ?? 0));
+    detail.set(shown);
     nodes.draw(shown);
     nodes.within(EVERYWHERE);
     edges.draw(null);

@@ -4,11 +4,12 @@
 
 import { ApiError } from "../api.js";
 import { h, keepFocus, replace } from "../dom.js";
+import { createMoreMenu } from "../more-menu.js";
 import { nameOf } from "../names.js";
 import { mayEdit } from "../roles.js";
 import { counts, isOpen, ofTurn, stateOf, waitsFor } from "./approvals.js";
 import { readApproval, take } from "./book.js";
-import { renderChanges } from "./changes.js";
+import { isInTitle, onlyChange, renderChanges } from "./changes.js";
 import { createDiscussion } from "./discussion.js";
 import { createActionForm, NotJson } from "./edit.js";
 import { factsOf, outcomeOf } from "./facts.js";
@@ -35,7 +36,7 @@ export function createCard(app, approval, options = {}) {
   const card = { approval, mode: "view", isBusy: false };
   const discussion = createDiscussion(app, () => card.approval);
   const element = h("article.card", { tabindex: "-1", "aria-labelledby": title.id, dataset: { approval: approval.id } }, h("header.card-head", title, badge), body, outcomeBox, foot, discussion.element);
-  Object.assign(card, { element, destroy, focus, render, approve, openEdit, openRemark, undo, obstacle, comment: discussion.open });
+  Object.assign(card, { element, destroy, focus, render, approve, openEdit, openRemark, openCode, undo, obstacle, comment: discussion.open, hasDraft: () => card.mode !== "view" || discussion.hasDraft() });
   // Of a long list this one came without what it changes: nobody decides what they were not shown.
   const isWhole = () => !card.approval.shortened;
   const pin = createPin(app, () => card.approval);
@@ -96,7 +97,7 @@ export function createCard(app, approval, options = {}) {
   function draw() {
     const { approval } = card;
     const state = stateOf(approval);
-    element.className = `card is-${state}`;
+    element.className = isInTitle(approval.title, approval.preview) && isWhole() ? `card is-${state} is-said` : `card is-${state}`;
     renderHead();
     pin.draw();
     discussion.draw();
@@ -126,10 +127,12 @@ export function createCard(app, approval, options = {}) {
       return h("details.card-changes", { ontoggle: () => lookAgain() }, h("summary", t("card.show_changes")));
     }
     if (!total) return "";
+    const shown = () => renderChanges(app, approval.preview, { canZoom: approval.graphKey === app.store.get().graphKey, title: approval.title, onCode: openCode });
+    if (onlyChange(approval.preview)) return h("div.card-changes", shown());
     const box = h("details.card-changes", { open: card.isShown ?? (isOpen(approval) && total <= 12) },
       h("summary", t("card.changes", { n: total })));
     const fill = () => {
-      if (box.open && box.childElementCount === 1) box.append(renderChanges(app, approval.preview, { canZoom: approval.graphKey === app.store.get().graphKey }));
+      if (box.open && box.childElementCount === 1) box.append(shown());
     };
     box.addEventListener("toggle", fill);
     box.firstChild.addEventListener("click", () => (card.isShown = !box.open));
@@ -176,8 +179,8 @@ export function createCard(app, approval, options = {}) {
     const isLater = first.length > 0 || !isWhole();
     if (first.length) foot.append(h("p.note.card-waits", t("card.decide_first", { title: first.map((one) => one.title).join(" · ") })));
     foot.append(h("div.card-buttons",
-      button("card.approve", "primary", () => approve(), isLater), button("card.edit", "", openEdit, isLater), button("card.reject", "", () => openRemark("reject")),
-      button("card.remark", "quiet", () => openRemark("approve"), isLater), pin.element));
+      button("card.approve", "primary", () => approve(), isLater), button("card.reject", "", () => openRemark("reject")),
+      createMoreMenu(t("card.more"), [button("card.edit", "", openEdit, isLater), button("card.remark", "", () => openRemark("approve"), isLater), pin.element])));
   }
 
   function footApplied() {
@@ -194,6 +197,12 @@ export function createCard(app, approval, options = {}) {
 
   function button(key, kind, fn, isOff = false) {
     return h("button", { type: "button", class: kind, onclick: fn, disabled: card.isBusy || isOff }, t(key));
+  }
+
+  // Shows its code over the whole page, where it has some.
+  async function openCode() {
+    const { hasCode, openCode: open } = await app.keys.until(import("./code-view.js"));
+    if (isWhole() && hasCode(card.approval)) open(app, card);
   }
 
   function openEdit() {

@@ -3,21 +3,25 @@
 import { renderDiff } from "../diff.js";
 import { h } from "../dom.js";
 import { visible } from "../hidden.js";
+import { icon } from "../icons.js";
 import { fieldName, labelOf, nameOf, shortJson } from "../names.js";
 
 const SIGNS = { added: "+", removed: "−", changed: "~", moved: "↔" };
 const HIDDEN = new Set(["_key", "_id", "_rev", "_from", "_to", "graphKey", "workspace", "embedding", "typeVersion", "version", "handles", "createdTime", "lastUpdatedTime"]);
 const LONG = 160;
+const SHORT = 80; // values that stand in one line, before and after
 const MAX_SHOWN = 60;
+const LAYOUT = 4; // nodes that move from which on they are counted: the canvas shows where they would stand
 
-// Returns the list of all that a preview changes; `canZoom` false where its graph is not the one shown.
-export function renderChanges(app, preview, { canZoom = true } = {}) {
-  const page = { app, t: app.t, preview, canZoom };
+// Returns the list of all that a preview changes; `canZoom` false where its graph is not the one shown. `title`: what
+// is read above it, which need not be said again; `onCode()` shows the code in a wider place.
+export function renderChanges(app, preview, { canZoom = true, title = "", onCode = null } = {}) {
+  const page = { app, t: app.t, preview, canZoom, onCode, title: onlyChange(preview) ? title : "" };
   const sections = [
     ...each(preview.nodesAdded, (node) => documentSection(page, "added", node)),
     ...each(preview.nodesRemoved, (node) => documentSection(page, "removed", node)),
     ...each(preview.nodesChanged, (change) => changeSection(page, "changed", change, "node")),
-    ...each(preview.nodesMoved, (change) => movedSection(page, change)),
+    ...((preview.nodesMoved ?? []).length < LAYOUT ? each(preview.nodesMoved, (change) => movedSection(page, change)) : [() => layoutSection(page)]),
     ...each(preview.edgesAdded, (edge) => edgeSection(page, "added", edge)),
     ...each(preview.edgesRemoved, (edge) => edgeSection(page, "removed", edge)),
     ...each(preview.edgesChanged, (change) => changeSection(page, "changed", change, "edge")),
@@ -29,6 +33,19 @@ export function renderChanges(app, preview, { canZoom = true } = {}) {
   const shown = sections.slice(0, MAX_SHOWN).map((make) => make());
   const rest = sections.length - shown.length;
   return h("div.changes", ...shown, rest > 0 ? h("p.note", app.t("change.more", { count: rest })) : "");
+}
+
+// The one change of a preview that does nothing else, or null.
+export function onlyChange(preview) {
+  const [first, ...rest] = Object.entries(preview).filter(([, items]) => items?.length);
+  return first && !rest.length && first[0].endsWith("Changed") && first[1].length === 1 ? first[1][0] : null;
+}
+
+// Whether a title names both values of the only field that a preview changes, as a new name does.
+export function isInTitle(title, preview) {
+  const fields = onlyChange(preview)?.fields ?? [];
+  const isQuoted = (value) => typeof value === "string" && [`“${value}”`, `«\u00a0${value}\u00a0»`, `« ${value} »`].some((text) => title.includes(text));
+  return fields.length === 1 && isQuoted(fields[0].before) && isQuoted(fields[0].after);
 }
 
 // Sections are made only when they are shown: a layout may move two thousand nodes.
@@ -59,8 +76,10 @@ function documentSection(page, sign, node) {
   const { nodeTypes } = page.app.store.get();
   const rows = Object.entries({ type: nodeTypes?.get?.(node.type)?.displayName || node.type, ...flat(node.data, "data"), process: node.process })
     .filter(([, value]) => value !== undefined && value !== null);
-  return section(page, sign, "node", nodeName(page, node._key, labelOf(node, nodeTypes)), rows.length ? table(page, rows.map(([name, value]) => [name, sign === "removed" ? value : undefined, sign === "added" ? value : undefined]), sign) : "");
+  return section(page, sign, "node", nodeName(page, node._key, labelOf(node, nodeTypes)), rows.length ? table(page, rows.map(([name, value]) => [name, sign === "removed" ? value : undefined, sign === "added" ? value : undefined]), sign) : "", sign === "added" && node.process ? codeButton(page) : "");
 }
+
+const codeButton = ({ t, onCode }) => (onCode ? h("button.code-open", { type: "button", onclick: onCode }, icon("Code"), t("code.open")) : "");
 
 function typeSection(page, type) {
   const rows = Object.entries({ ...type, process: type.node?.process, node: undefined }).filter(([name, value]) => value !== undefined && !HIDDEN.has(name) && !isEmpty(value));
@@ -81,6 +100,10 @@ function edgeSection(page, sign, edge) {
   return section(page, sign, "edge", h("span.change-ends", end(edge.source), h("span", { "aria-label": page.t("change.to") }, "→"), end(edge.target), label));
 }
 
+function layoutSection(page) {
+  return section(page, "moved", "node", h("span.change-place", page.t("change.layout", { n: page.preview.nodesMoved.length })));
+}
+
 function movedSection(page, change) {
   const find = (field) => change.fields.find((one) => one.path[0] === field);
   const at = (x, y) => `${x ?? "·"}, ${y ?? "·"}`;
@@ -91,11 +114,24 @@ function movedSection(page, change) {
 
 function changeSection(page, sign, change, kind) {
   const name = kind === "node" ? nodeName(page, change.key, change.name) : h("strong.change-name", visible(change.name));
-  const plain = change.fields.filter((field) => !field.diff);
   const long = change.fields.filter((field) => field.diff);
-  return section(page, sign, kind, name,
-    plain.length ? table(page, plain.map((field) => [field.path.join("."), field.before, field.after]), "changed") : "",
-    ...long.map((field) => h("div.change-code", h("span.change-field", { title: field.path.join(".") }, fieldName(page.t, field.path)), renderDiff(field.diff, page.t))));
+  const rest = change.fields.filter((field) => !field.diff);
+  const [short, others] = [rest.filter(isShort), rest.filter((field) => !isShort(field))];
+  const body = [
+    ...short.map((field) => lineOf(page, field)),
+    others.length ? table(page, others.map((field) => [field.path.join("."), field.before, field.after]), "changed") : "",
+    ...long.map((field) => h("div.change-code", h("div.change-code-head", h("span.change-field", { title: field.path.join(".") }, fieldName(page.t, field.path)), codeButton(page)), renderDiff(field.diff, page.t))),
+  ];
+  return page.title.includes(change.name) ? h("section", { class: `change is-${sign}` }, body) : section(page, sign, kind, name, ...body);
+}
+
+const textOf = (value) => (typeof value === "string" ? value : JSON.stringify(value) ?? "");
+const isShort = ({ before, after }) => [before, after].map(textOf).every((text) => text.length <= SHORT && !text.includes("\n"));
+
+// A field in one line: `Name: Act → Act v2`.
+function lineOf({ t }, { path, before, after }) {
+  const value = (tag, given) => (given === undefined ? h("span.is-absent", t("change.absent")) : h(tag, given === "" ? t("change.empty") : visible(textOf(given))));
+  return h("p.change-line", h("span.change-field", { title: path.join(".") }, visible(fieldName(t, path)), ":"), " ", value("del", before), h("span", { "aria-label": t("change.to"), role: "img" }, " → "), value("ins", after));
 }
 
 function table(page, rows, sign) {

@@ -9,7 +9,8 @@ import { sendComment } from "./service.js";
 
 const MOST_CHARS = 2000;
 
-// Returns `element`, `draw()`, `open()` which puts the caret there, and `keep(text)` for words that have lost their form.
+// Returns `element`, `draw()`, `open()` which puts the caret there, `keep(text)` for words that have lost their form, and
+// `hasDraft()`: whether something is written that was not sent.
 export function createDiscussion(app, approvalOf) {
   const { t } = app;
   const summary = h("summary");
@@ -21,7 +22,7 @@ export function createDiscussion(app, approvalOf) {
   // A list may hold hundreds. The event comes after `open`: a form that moves loses the caret of its field.
   const unfold = () => element.open && form.parentElement !== element && element.append(form);
   const element = h("details.card-discussion", { ontoggle: unfold }, summary, list);
-  return { element, draw, open, keep };
+  return { element, draw, open, keep, hasDraft: () => field.value.trim() !== "" };
 
   function draw() {
     const { comments = [] } = approvalOf();

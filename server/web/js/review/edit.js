@@ -5,12 +5,14 @@
 import { h, replace } from "../dom.js";
 import { fieldOf, mark } from "../faults.js";
 import { fieldName, nameOf } from "../names.js";
+import { firstDifference } from "./codes.js";
 
 const FIXED = new Set(["nodeKey", "edgeKey", "sourceKey", "targetKey", "targetNodeKey", "key", "mode", "direction"]);
 const CODE = new Set(["process", "search", "replace"]);
 const LEFT_OUT = new Set(["positions", "nodeKeys"]);
 const MAX_DEPTH = 5;
 const MAX_ITEMS = 40;
+const LINES_ABOVE = 3;
 let forms = 0;
 
 export class NotJson extends Error {}
@@ -58,8 +60,18 @@ export function createActionForm(app, action, preview) {
     element: h("div.edit", problem, body, rawBox, h("div.edit-switch", toggle)),
     read: () => (rawBox.hidden ? read() : parsed(raw.value)),
     show,
-    focus: () => (body.querySelector("input, textarea, select") ?? raw).focus(),
+    focus: () => (form.code ? openAt(form.code, preview) : (body.querySelector("input, textarea, select") ?? raw).focus()),
   };
+}
+
+// Puts the caret where the proposed code first differs from what it is now, with some lines above it in view.
+function openAt(control, { nodesChanged = [], typesChanged = [] }) {
+  const field = [...nodesChanged, ...typesChanged].flatMap((one) => one.fields).find((one) => one.after === control.value);
+  const line = firstDifference(field?.before ?? "", control.value);
+  const at = control.value.split("\n").slice(0, line).join("\n").length + (line ? 1 : 0);
+  control.focus();
+  control.setSelectionRange(at, at);
+  control.scrollTop = Math.max(0, line - LINES_ABOVE) * parseFloat(getComputedStyle(control).lineHeight);
 }
 
 function parsed(text) {
@@ -72,6 +84,7 @@ function parsed(text) {
 
 function build(form, body, action) {
   form.fields = [];
+  form.code = null; // the first field of code
   const made = ofAction(form, action, []);
   body.replaceChildren(...made.elements);
   return made.read;
@@ -128,6 +141,7 @@ function input(form, name, value, where) {
   const error = h("p.field-error", { id: `${id}-error`, hidden: true });
   control.setAttribute("aria-describedby", error.id);
   form.fields.push({ where: where.join("."), control, error });
+  if (name === "process") form.code ??= control;
   const isCheck = control.type === "checkbox";
   return { elements: [h("div", { class: isCheck ? "edit-field is-check" : "edit-field" }, h("label", { for: id }, labelText(form, name)), control, error)], read };
 }
@@ -143,7 +157,7 @@ function controlFor(name, value, id) {
   }
   if (typeof value === "string") {
     const isLong = CODE.has(name) || value.includes("\n") || value.length > 70;
-    const rows = String(Math.min(14, Math.max(3, value.split("\n").length + 1)));
+    const rows = String(Math.min(18, Math.max(3, value.split("\n").length + 1)));
     const control = isLong
       ? h("textarea", { id, rows, class: CODE.has(name) ? "code-input" : "", spellcheck: String(!CODE.has(name)) })
       : h("input", { type: "text", id, autocomplete: "off" });

@@ -6,11 +6,31 @@ import { isExpired, isOpen } from "./approvals.js";
 
 const BY_HAND = "person"; // stands for the model where a person asked without one
 
+const MOST_CONFLICTS = 3; // named on a card; the rest is counted
+
 // Returns the lines over the changes: the reason, its actions, warnings, and who asked for it when.
 export function factsOf(app, approval) {
-  const { reason } = approval;
-  const why = reason ? h("p.card-reason", h("span.card-label", app.t("card.why")), " ", reason) : "";
+  const { reason, title } = approval;
+  const why = reason && !isSaid(reason, title) ? h("p.card-reason", h("span.card-label", app.t("card.why")), " ", reason) : "";
   return [why, partsList(approval), ...(isOpen(approval) ? warnings(app, approval) : []), metaLine(app, approval)];
+}
+
+// Whether a reason says nothing that the title does not say.
+function isSaid(reason, title) {
+  const plain = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim();
+  return ` ${plain(title)} `.includes(` ${plain(reason)} `);
+}
+
+// Who or what a proposal came from, in a word: an automation, a program, or the person who asked.
+export function sourceOf(app, approval) {
+  const { automationId, program, asker } = approval;
+  if (automationId) return (app.store.get().automations ?? []).find((one) => one.id === automationId)?.name ?? app.t("review.of_automation");
+  return program ? `${personName(app, asker)}, ${programName(app, approval)}` : personName(app, asker);
+}
+
+// What a program calls itself, else by which way it came.
+export function programName({ t }, { client }) {
+  return client?.name || (t.has(`card.channel.${client?.channel}`) ? t(`card.channel.${client.channel}`) : t("review.program"));
 }
 
 // A proposal of one action is said by the card's title.
@@ -21,25 +41,34 @@ function partsList({ parts = [] }) {
 
 function warnings(app, approval) {
   const { asked = "", warnings: said = [] } = approval;
-  const lines = [...said.map((text) => h("p.card-warning", "⚠ ", text)), ...conflictsOf(app, approval)];
+  const lines = [...new Set(said)].map((text) => h("p.card-warning", "⚠ ", text)).concat(conflictsOf(app, approval));
   return asked ? [...lines, h("p.card-asked", app.t("card.person_for", { asked }))] : lines;
 }
 
-// Which other open proposals cannot be carried out as well; each leads to its card where that is shown.
-function conflictsOf(app, { id, workspace }) {
-  const { approvals, conflicts } = app.store.get();
-  return (conflicts?.[workspace] ?? []).filter((one) => one.ids.includes(id)).map((one) => {
-    const other = approvals.get(one.ids.find((each) => each !== id));
-    const show = () => other && [...document.querySelectorAll(`[data-approval="${CSS.escape(other.id)}"]`)].find((card) => card.checkVisibility())?.focus();
-    const what = app.t(one.field ? "conflict.field" : "conflict.whole", { field: fieldName(app.t, one.field), name: one.name || nameOf(app, one.key) });
-    return h("p.card-warning.card-conflict", "⚠ ", app.t("conflict.with"), " ", h("button.link-button", { type: "button", onclick: show }, other?.title ?? app.t("conflict.other")), ` — ${what}`);
-  });
+// The conflicts of an approval with other open proposals, as the server found them.
+export function conflictsWith({ conflicts }, { id, workspace }) {
+  return (conflicts?.[workspace] ?? []).filter((one) => one.ids.includes(id));
+}
+
+// Which other open proposals cannot be carried out as well; each leads to its row or card where that is shown.
+function conflictsOf(app, approval) {
+  const found = conflictsWith(app.store.get(), approval);
+  const lines = found.slice(0, MOST_CONFLICTS).map((one) => conflictLine(app, approval, one));
+  const rest = found.length - lines.length;
+  return rest > 0 ? [...lines, h("p.card-warning", "⚠ ", app.t("conflict.more", { n: rest }))] : lines;
+}
+
+function conflictLine(app, { id }, { ids, field, name, key }) {
+  const other = app.store.get().approvals.get(ids.find((each) => each !== id));
+  const show = () => other && [...document.querySelectorAll(`[data-approval="${CSS.escape(other.id)}"]`)].find((one) => one.checkVisibility())?.focus();
+  const what = app.t(field ? "conflict.field" : "conflict.whole", { field: fieldName(app.t, field), name: name || nameOf(app, key) });
+  return h("p.card-warning.card-conflict", "⚠ ", app.t("conflict.with"), " ", h("button.link-button", { type: "button", onclick: show }, other?.title ?? app.t("conflict.other")), ` — ${what}`);
 }
 
 // By which program it came, as that names itself; nothing for what was asked for here.
 function through(t, { channel, name = "", version = "", keyId } = {}) {
   if (!channel || ["page", "websocket", "cli"].includes(channel)) return "";
-  const shown = [name && `${name} ${version}`.trim(), keyId && t("card.key", { id: keyId })].filter(Boolean).join(", ");
+  const shown = name ? `${name} ${version}`.trim() : keyId && t("card.key", { id: keyId });
   return t("card.through", { channel: t(`card.channel.${channel}`) }) + (shown ? ` (${shown})` : "");
 }
 

@@ -8,20 +8,18 @@ import { icon } from "../icons.js";
 import { personName, sentences, timeText } from "../names.js";
 import { mayAudit, mayEdit } from "../roles.js";
 import { stateOf } from "./approvals.js";
-import { loadApprovals, readApproval } from "./book.js";
+import { createAudit } from "./audit.js";
+import { loadApprovals } from "./book.js";
 import { createCard } from "./card.js";
 import { linesOf, timeOf } from "./lines.js";
-import { auditEntries } from "./service.js";
 
 const LIMIT = 100;
-const AUDITED = 200; // of the latest approvals, read at once to say what entries are about
 
 // Returns the view: `element`, and `load(graphKey)` which shows a graph's history (null: of all graphs).
 export function createHistory(app) {
   const rows = h("ol.history");
   const log = h("div.audit");
   const element = h("div.history-view", { hidden: true }, rows, log);
-  const known = (id) => app.store.get().approvals.get(id);
   let cards = [];
   let shown = "";
   let shownApprovals = [];
@@ -56,7 +54,7 @@ export function createHistory(app) {
     replace(rows, ...lines.map((line) => (line.edit ? editRow(line.edit, graphKey) : line.approval ? row(line.approval, graphKey) : runRow(line, graphKey))));
     if (!lines.length) rows.append(h("li.notice-line", h("p.notice-title", app.t("history.empty")), h("p.note", app.t("history.empty_hint"))));
     const { me } = app.store.get();
-    replace(log, mayAudit(me) ? auditBox(graphKey) : "");
+    replace(log, mayAudit(me) ? createAudit(app, graphKey) : "");
   }
 
   function row(approval, graphKey) {
@@ -106,55 +104,6 @@ export function createHistory(app) {
     return h("li.is-run", h("details.history-item",
       h("summary", h("span.history-title", icon("automations"), " ", t("auto.history_run", { name })), h("span.history-facts", facts.join(" · "))),
       h("div.history-run", run ? h("div.card-buttons", show) : "", h("ol.history", approvals.map((approval) => row(approval, graphKey))))));
-  }
-
-  function auditBox(graphKey) {
-    const list = h("ol.audit-list");
-    const verdict = h("p.note", { role: "status" });
-    const check = h("button", { type: "button", onclick: () => verify(verdict) }, app.t("audit.verify"));
-    const box = h("details", h("summary", app.t("audit.title")), h("p.note", app.t("audit.hint")), h("div.card-buttons", check), verdict, list);
-    box.addEventListener("toggle", () => box.open && fill(list, graphKey));
-    return box;
-  }
-
-  async function fill(list, graphKey) {
-    try {
-      const { lang } = app.store.get();
-      const entries = await auditEntries(app.api, graphKey, LIMIT);
-      const people = new Set(entries.flatMap((entry) => [entry.userId, entry.asker]));
-      await Promise.all([learn(entries, graphKey), ...[...people].map(app.people.named)]);
-      replace(list, ...entries.map((entry) => h("li", h("time", timeText(entry.at, lang)), ` ${personName(app, entry.userId)} · ${app.t(`audit.${entry.event}`)}`, whatOf(entry),
-        entry.asker && entry.asker !== entry.userId ? ` · ${app.t("card.asked_by", { who: personName(app, entry.asker) })}` : "", entry.feedback ? h("span.card-feedback", ` “${entry.feedback}”`) : "")));
-      if (!entries.length) replace(list, h("li.note", app.t("audit.empty")));
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      replace(list, h("li.warn-text", error.message));
-    }
-  }
-
-  // Reads the approvals that entries are about, so that each can say what was changed.
-  async function learn(entries, graphKey) {
-    const isUnknown = ({ approvalId }) => approvalId && !known(approvalId);
-    if (entries.some(isUnknown)) await loadApprovals(app, { limit: AUDITED, graphKey });
-    const left = new Set(entries.filter(isUnknown).map((entry) => entry.approvalId));
-    for (const id of left) await readApproval(app, id);
-  }
-
-  function whatOf({ approvalId, file }) {
-    const approval = approvalId && known(approvalId);
-    const what = approval ? approval.title : file && app.t("title_import", { file });
-    return what ? [" · ", h("strong.audit-what", what)] : "";
-  }
-
-  async function verify(verdict) {
-    try {
-      const found = await app.api.get("/api/audit/verify");
-      verdict.className = found.sound ? "note ok-text" : "warn-text";
-      verdict.textContent = app.t(found.sound ? "audit.sound" : "audit.unsound", { n: found.entries, faults: found.faults.join("; ") });
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      verdict.textContent = error.message;
-    }
   }
 
   return { element, load };

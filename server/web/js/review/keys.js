@@ -6,27 +6,32 @@ import { isOpen } from "./approvals.js";
 import { take } from "./book.js";
 import { undo } from "./service.js";
 
-// `cards()`: those of the list, in order. `panel.last`: the approval that was decided last here.
-export function listenForKeys(app, list, { cards, panel }) {
-  list.addEventListener("keydown", (event) => {
+// `body` holds the rows (`list`) and the card of one of them. `ids()`: the approvals of the rows, in order; `card()`: the one
+// that is shown. `panel.current`: its approval; `panel.last`: the approval that was decided last here.
+export function listenForKeys(app, body, { list, ids, focusRow, card, panel }) {
+  body.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || !takesLetters(event.target)) return;
     if (document.querySelector("dialog[open]")) return;
-    const all = cards();
-    const at = all.findIndex((card) => card.element.contains(document.activeElement));
-    const run = KEYS[event.key.toLowerCase()];
-    if (!run || (at < 0 && event.target !== list)) return;
-    run({ app, all, at, card: all[at], panel });
+    const isHere = event.target.closest(".review-row, .card") || event.target === list;
+    const run = KEYS[event.key.toLowerCase()] ?? (event.target.closest(".review-row") && ROW_KEYS[event.key]);
+    if (!run || !isHere) return;
+    const all = ids();
+    run({ app, go: (at) => focusRow(all[Math.max(0, Math.min(at, all.length - 1))]), at: all.indexOf(panel.current), card: card(), panel, last: all.length - 1 });
     event.preventDefault();
   });
 }
 
+const next = ({ go, at }) => go(at + 1);
+const previous = ({ go, at }) => go(at - 1);
+const ROW_KEYS = { ArrowDown: next, ArrowUp: previous, Home: ({ go }) => go(0), End: ({ go, last }) => go(last) };
 const KEYS = {
-  j: ({ all, at }) => all[Math.min(at + 1, all.length - 1)]?.focus(),
-  k: ({ all, at }) => all[Math.max(at - 1, 0)]?.focus(),
+  j: next,
+  k: previous,
   a: (here) => deciding(here, "approve", () => here.card.approve()),
   r: (here) => deciding(here, "reject", () => here.card.openRemark("reject")),
   e: (here) => deciding(here, "edit", () => here.card.openEdit()),
   c: ({ card }) => card?.comment(),
+  o: ({ card }) => card?.openCode(),
   u: undoHere,
 };
 

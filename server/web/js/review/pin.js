@@ -8,7 +8,7 @@ const NARROW = matchMedia("(max-width: 760px)"); // there canvas and panels shar
 // Returns `element` and `draw()`, which says what it would do now.
 export function createPin(app, approvalOf) {
   const ghosts = ghostsOf(app);
-  const element = h("button.quiet", { type: "button", onclick: press });
+  const element = h("button", { type: "button", onclick: press });
   draw();
   return { element, draw };
 

@@ -1,7 +1,7 @@
 // Who must be asked: for which classes of change each level wants a person. A level can only demand more than the others.
 
 import { ApiError } from "../api.js";
-import { h, replace } from "../dom.js";
+import { h, named, replace } from "../dom.js";
 import { mayAdminister } from "../roles.js";
 
 const CLASSES = ["layout", "content", "structure", "delete", "code", "types"];
@@ -48,16 +48,16 @@ export async function openPolicy(app) {
   }
 
   function draw() {
-    const named = new Set(rows.map((row) => row.typeKey));
-    const free = [...nodeTypes.values()].filter((type) => type.workspace === graph?.workspace && !named.has(type.type));
-    const choose = h("select", { "aria-label": t("policy.add_type") }, h("option", { value: "" }, t("policy.add_type")),
+    const shown = new Set(rows.map((row) => row.typeKey));
+    const free = [...nodeTypes.values()].filter((type) => type.workspace === graph?.workspace && !shown.has(type.type));
+    const choose = h("select", h("option", { value: "" }, t("policy.choose_type")),
       free.map((type) => h("option", { value: type.type }, type.displayName || type.type)));
     choose.addEventListener("change", () => {
       const [first] = addType(choose.value, []);
       draw();
       first.focus();
     });
-    replace(list, rows.map((row) => row.element), graphKey && free.length ? choose : "");
+    replace(list, rows.map((row) => row.element), graphKey && free.length ? named(t("policy.add_type"), choose) : "");
   }
 
   // Sets the levels that were changed; what was set stays when a later one is refused.

@@ -26,6 +26,6 @@ export const sendComment = (api, id, text) => api.post(`/api/approvals/${path(id
 export const undo = (api, graphKey, approvalId, { turn = false } = {}) => api.post(`/api/graphs/${path(graphKey)}/undo`, { approvalId, turn });
 
 // The audit log of a graph, newest first. For reviewers.
-export async function auditEntries(api, graphKey, limit = 200) {
+export async function auditEntries(api, graphKey, limit) {
   return (await api.get("/api/audit", { limit, graphKey })).entries;
 }

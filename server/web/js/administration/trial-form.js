@@ -1,35 +1,11 @@
-// What is configured, for admins, and a form that tries a model's key before it is set. Nothing is stored.
+// A form that tries a model's key before it is set. Nothing is stored.
 
-import { ApiError } from "./api.js";
-import { h, replace } from "./dom.js";
-import { numberText } from "./names.js";
-
-export async function showSettings(app) {
-  const { t, api } = app;
-  const body = h("div.settings", h("p", { role: "status" }, t("settings.loading")));
-  app.openDialog({ title: t("settings.title"), content: body, wide: true });
-  try {
-    const found = await api.get("/api/settings");
-    replace(body,
-      h("p", t("settings.now", { provider: found.provider, model: found.model, embedder: found.embedder ?? t("settings.nobody") })),
-      createTrial(app, found.providers, found.provider),
-      h("p.note", t("settings.where")),
-      found.groups.map((group) => table(app, group)));
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    replace(body, h("p.warn-text", { role: "alert" }, error.message));
-  }
-}
-
-function table({ t }, { name, settings }) {
-  const row = ({ variable, value, state }) => h("tr", h("th", { scope: "row" }, h("code", variable)),
-    h("td", state === "unset" ? h("span.muted", t("settings.unset")) : value ?? t("settings.secret")),
-    h("td.muted", state === "default" ? t("settings.default") : ""));
-  return h("details", h("summary", t(`settings.group.${name}`)), h("table", h("tbody", settings.map(row))));
-}
+import { ApiError } from "../api.js";
+import { h, replace } from "../dom.js";
+import { numberText } from "../names.js";
 
 // Asks a model one short question. The key stays in its field, and goes nowhere but to this server.
-function createTrial(app, providers, current) {
+export function createTrial(app, providers, current) {
   const { t, api, store } = app;
   let isAsking = false;
   const result = h("div.trial-result", { role: "status" });
