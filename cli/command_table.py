@@ -45,6 +45,11 @@ COMMANDS = {
         "check",
         "Find problems of a graph: steps never reached, open error outputs, broken references, …",
     ),
+    "today": ListedCommand(
+        "cli.today",
+        "today_command",
+        "Tell what happened: findings, proposals that wait, failed runs, decisions, costs.",
+    ),
     "import": ListedCommand(
         "cli.import_files",
         "import_files",

@@ -85,7 +85,7 @@ async def with_services(
     from graphrag.app.wiring import close_agents, open_shared
 
     if not creates:
-        _require_database(settings.db)
+        require_database(settings.db)
     async with open_shared(settings) as shared:
         services = shared.services(settings.workspace)
         try:
@@ -104,12 +104,13 @@ async def with_source(
 
     Imports much less than `with_services`. Ends the program if the database does not exist.
     """
-    _require_database(settings.db)
+    require_database(settings.db)
     async with open_database(settings.db, settings.workspace) as database:
         return await work(database.source(settings.workspace))
 
 
-def _require_database(db: str) -> None:
+def require_database(db: str) -> None:
+    """Ends the program if the file of an address does not exist."""
     file = database_file(db)
     if file is not None and not file.exists():
         hint = (

@@ -22,9 +22,9 @@ from cli.options import Common, flag, option
 from cli.prompt import summary
 from cli.serve import open_page, serve_settings
 from graphrag.agent.events import TurnStarted
+from graphrag.app.demo_contents import store_demo_contents
 from graphrag.app.model_services import open_agent
 from graphrag.app.models import rules_provider
-from graphrag.app.recorded_conversation import store_recorded_conversation
 from graphrag.app.wiring import Services
 from graphrag.config import Settings
 from graphrag.embedding.refresh import embed_nodes
@@ -109,9 +109,10 @@ async def _prepare_page(services: Services, _: socket.socket, *, question: str) 
     """Prepares the graphs and conversations of the page. Returns the fragment of its address."""
     await _prepare(services, question)
     thread = await _answered(services, question)
-    await store_recorded_conversation(services, GRAPH)
+    await store_demo_contents(services, GRAPH, others=("order-refund",))
     render.line(
-        "answered on the page, by rules; among its threads a recorded one shows what a model adds"
+        "answered on the page, by rules; among its threads a recorded one shows what a model adds,\n"
+        "beside an agent, an automation that ran once, and a proposal that waits for you"
     )
     return f"#graph={GRAPH}&thread={thread}"
 

@@ -32,6 +32,13 @@ class CommandsOnDemand(TyperGroup):
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed if name is None else load(name), rest
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as exc:  # of a command: its values are read by pydantic
+            exc.message = exc.message.removeprefix("Value error, ")
+            raise
+
 
 def _new_app(**options: Any) -> typer.Typer:
     return typer.Typer(

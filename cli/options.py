@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from cli.common import settings_of
+from cli.common import settings_of, usage_error
 from graphrag.config import Settings
 from languages import LANGUAGES, GraphLanguage
 from tools.base import Role
@@ -35,7 +36,8 @@ DbOption = Annotated[
     option(
         "--db",
         "URL",
-        "Database: sqlite:PATH, memory: (the NBA sample graph) or arango+http://USER:PASSWORD@HOST/NAME.",
+        "Database: sqlite:PATH, memory: (the NBA sample graph), postgres://USER:PASSWORD@HOST/NAME or"
+        " arango+http://USER:PASSWORD@HOST/NAME.",
     ),
 ]
 LanguageOption = Annotated[
@@ -68,6 +70,16 @@ GraphLanguageOption = Annotated[
     ),
 ]
 LimitOption = Annotated[int, option("--limit", "N", "Maximum number shown.", min=1, max=10_000)]
+
+SPAN_MS = {"h": 3_600_000, "d": 86_400_000}
+
+
+def span_ms(span: str) -> int:
+    """Returns the value of `--since` in milliseconds. Ends the program if it is none."""
+    parts = re.fullmatch(r"(\d{1,4})([hd])", span)
+    if parts is None:
+        usage_error(f"--since {span!r}: write hours or days, such as 12h or 7d")
+    return int(parts[1]) * SPAN_MS[parts[2]]
 
 
 # The settings that options override, by the names of the options' fields.

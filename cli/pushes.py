@@ -195,10 +195,11 @@ def _show_ends(ended: list[Push], language: Language) -> None:
 
 
 def push_document(push: Push, language: Language) -> dict[str, Any]:
-    """Returns a push as a script reads it, without the encrypted documents."""
+    """Returns a push as a script reads it, without what is kept for the service alone."""
     stored = push.to_document()
     document = {"id": stored.pop("_key"), **stored}
-    document.pop("sealedDocuments", None)
+    for name in ("sealedDocuments", "hasFailuresRead", "sentNodes"):
+        document.pop(name, None)
     document["canBeUndone"] = push.can_be_undone
     for name in ("problems", "warnings", "effects", "failures"):
         document[name] = [_with_text(each, language) for each in getattr(push, name)]

@@ -9,11 +9,13 @@ import sys
 import webbrowser
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Annotated
 
 from cli import render
 from cli.command import command
 from cli.common import exit_codes, fail, usage_error
+from cli.first_sign_in import with_kept_secret
 from cli.options import Common, WithModel, option
 from graphrag.asgi_server import served_on
 from graphrag.config import Settings
@@ -38,9 +40,29 @@ def serve(
         str | None,
         option("--forwarded-allow-ips", "LIST", "Proxies whose forwarded headers are trusted."),
     ] = None,
+    keep_secret: Annotated[
+        Path | None,
+        option(
+            "--keep-secret", "FILE", "Without sign-in: make a secret in FILE, and print a link."
+        ),
+    ] = None,
 ) -> None:
     """Serve the page, REST and WebSocket until Ctrl-C. Other computers need sign-in."""
-    serve_settings(common.settings(host=host, port=port, forwarded_allow_ips=forwarded_allow_ips))
+    settings = common.settings(host=host, port=port, forwarded_allow_ips=forwarded_allow_ips)
+    token = None
+    if keep_secret is not None:
+        try:
+            settings, token = with_kept_secret(settings, keep_secret, render.note)
+        except OSError as exc:
+            usage_error(f"the secret cannot be kept in {keep_secret}: {exc.strerror or exc}")
+
+    def said(address: str) -> None:
+        _say(address)
+        if token is not None:
+            page = settings.public_url or address
+            render.line(f"sign in as an admin within 12 hours: {page.rstrip('/')}/#invite={token}")
+
+    serve_settings(settings, on_ready=said)
 
 
 def serve_settings(
@@ -78,15 +100,18 @@ async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port:
 
 @asynccontextmanager
 async def served_here(
-    settings: Settings, listening: socket.socket, recorded: RecordedAnswers | None = None
+    settings: Settings,
+    listening: socket.socket,
+    recorded: RecordedAnswers | None = None,
+    stores_records: bool = True,
 ) -> AsyncGenerator[None]:
     """Serves on a listening socket until the block ends. `recorded` answers in place of the tools
-    of calls.
+    of calls. With `stores_records=False` graphs are read, and nothing is stored.
     """
     from server.app import create_app, running
     from server.run import config_of
 
-    app = create_app(settings, recorded=recorded)
+    app = create_app(settings, recorded=recorded, stores_records=stores_records)
     async with running(app), served_on(config_of(app, grace_s=1), listening):
         yield
 

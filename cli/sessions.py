@@ -1,4 +1,6 @@
-"""The commands `sessions …`: list runs of automations, show, stop, resume and answer them."""
+"""The commands `sessions …`: list runs of automations, show, stop, resume, answer and confirm
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,13 @@ from cli.common import local_time, usage_error
 from cli.messages import show_messages
 from cli.options import LimitOption, OfGraphOption, argument, flag, option
 from cli.output import Output, listing
-from graphrag.agent.thread_store import Thread
+from graphrag.agent.thread_store import Thread, session_of
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services
 from graphrag.automations.automation_view import run_summary
 from graphrag.automations.session_control import decided_documents
 from graphrag.roles import Person
+from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.phases import Phase
 
 sessions = typer.Typer(help="See and control runs of automations.", no_args_is_help=True)
@@ -40,6 +43,12 @@ async def list_sessions(
     control = automation_service(services).sessions
     wanted: dict[str, Any] = {"graph_key": graph, "phase": phase, "is_open": is_open or None}
     return runs_output(await control.list(person, limit=limit, **wanted))
+
+
+@command(sessions, "retry")
+async def retry_session(services: Services, person: Person, session: IdArgument) -> Output:
+    """Run an automation again for the time of a run that has ended; a server starts it."""
+    return run_output(await automation_service(services).retry(session, person))
 
 
 def runs_output(threads: Sequence[Thread]) -> Output:
@@ -74,15 +83,28 @@ def run_output(thread: Thread) -> Output:
     return Output(document=run_summary(thread).to_document(), text=partial(_show_run, thread))
 
 
-def _show_run(thread: Thread) -> None:
-    session = thread.session
-    assert session is not None, "runs have a session"
+def show_trial(thread: Thread, proposals: Sequence[str]) -> None:
+    """Prints how a tried run ended and what it would propose."""
+    session = session_of(thread)
+    _show_end(thread, session)
+    for proposal in proposals:
+        render.line(f"  would propose: {proposal}")
+    if not proposals:
+        render.line("  would propose nothing")
+
+
+def _show_end(thread: Thread, session: AgentSession) -> None:
     ended = f", {session.end_reason.value}" if session.end_reason else ""
     render.line(
         f"{thread.key}  {thread.graph_key}  {session.phase.value}{ended}  {thread.title}", "bold"
     )
     if session.report is not None:
         render.quote(f"  {session.report.outcome}: ", session.report.text)
+
+
+def _show_run(thread: Thread) -> None:
+    session = session_of(thread)
+    _show_end(thread, session)
     if session.waiting is not None:
         render.line(f"  waits for {session.waiting.get('type')}")
     if session.proposed:
@@ -146,3 +168,19 @@ async def answer(
 
     decisions = {"decided": decided_documents(decided)}
     return Output(document={**run_summary(thread).to_document(), **decisions}, text=show)
+
+
+@command(sessions, "confirm")
+async def confirm(
+    services: Services,
+    person: Person,
+    session_id: IdArgument,
+    end: Annotated[
+        bool | None, flag("--end/--go-on", "End the run, or let it make more calls of the model.")
+    ] = None,
+) -> Output:
+    """End a run that has reached a limit, or let it go on."""
+    if end is None:
+        usage_error("give --end or --go-on")
+    control = automation_service(services).sessions
+    return run_output(await control.confirm(session_id, person, end=end))

@@ -14,11 +14,12 @@ from cli import render
 from cli.command import command
 from cli.common import local_time
 from cli.messages import show_messages
-from cli.options import LimitOption, OfGraphOption, argument, flag
+from cli.options import LimitOption, OfGraphOption, argument, flag, option
 from cli.output import Output, listing, nothing
 from graphrag.agent.thread_store import Thread
 from graphrag.agent.turn_lease import TurnLeases, effective_status
-from graphrag.app.usage_report import UsageAnswer, usage_report
+from graphrag.app.usage_groups import MAX_DAYS, usage_by
+from graphrag.app.usage_report import By, UsageAnswer, usage_report
 from graphrag.app.wiring import LOCAL_USER, Services
 from graphrag.roles import Person
 
@@ -134,12 +135,50 @@ def _span_row(span: Mapping[str, Any]) -> list[Any]:
 
 
 @command()
-async def usage(services: Services, person: Person) -> Output:
+async def usage(
+    services: Services,
+    person: Person,
+    by: Annotated[
+        By | None,
+        option("--by", "person|model|day|graph", "Add up calls, questions and decisions by it."),
+    ] = None,
+    days: Annotated[
+        int, option("--days", "N", "With --by: the latest days, in UTC.", min=1, max=MAX_DAYS)
+    ] = 30,
+) -> Output:
     """Show the tokens and the known cost of your conversations, and the limits of
     this month (UTC).
     """
-    report = await usage_report([(services, person)])
-    return Output(document=report.model_dump(by_alias=True), text=partial(_show_usage, report))
+    places = [(services, person)]
+    report = await usage_report(places)
+    if by is None:
+        return Output(document=report.model_dump(by_alias=True), text=partial(_show_usage, report))
+    report = report.model_copy(update=dict(await usage_by(places, by, days)))
+    document = report.model_dump(by_alias=True)
+    if not report.groups:
+        return nothing(document, f"Nothing was used in the last {days} days.")
+    return Output(document=document, text=partial(_show_groups, report, by))
+
+
+def _show_groups(report: UsageAnswer, by: By) -> None:
+    rows = [
+        [
+            group.name or f"{group.others} others",
+            group.questions,
+            group.decisions,
+            group.calls,
+            f"{group.total_tokens:,}",
+            f"{group.cached_tokens:,}",
+            _dollars(group.cost),
+        ]
+        for group in report.groups
+    ]
+    columns = [by, "questions", "decisions", "calls", "tokens", "cached", "US dollars"]
+    render.table(columns, rows, numbers=range(1, 7))
+    if report.cut:
+        render.line("There was more: only the latest is counted.")
+    if report.days > report.kept_days:
+        render.line(f"Calls are stored for {report.kept_days} days (setting `trace_days`).")
 
 
 def _show_usage(report: UsageAnswer) -> None:

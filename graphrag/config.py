@@ -70,7 +70,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(extra="forbid", frozen=True)
 
     db: str = "sqlite:.nodius/nodius.db"
-    """database: sqlite:PATH, memory: or arango+http://…"""
+    """database: sqlite:PATH, memory:, postgres://… or arango+http://…"""
     workspace: str = Field("default", min_length=1)
     """whose graphs to work with"""
     language: Language = "en"
@@ -144,6 +144,8 @@ class Settings(BaseSettings):
     """first day of the week of a period"""
     automations_at_once: int = Field(2, ge=0, le=100)
     """automations that this server runs side by side (0: none)"""
+    automation_spread_s: int = Field(20, ge=0, le=3600)
+    """seconds over which a server spreads the starts of automations that are due at one time"""
     automations_yield: bool = True
     """pause the automation of a graph while somebody has a conversation about it"""
     automation_min_interval_s: int = Field(300, ge=1)
@@ -415,7 +417,7 @@ def _reason(error: ErrorDetails, name: str) -> str:
         return "no setting has this name" + (f"; did you mean {near[0]}?" if near else "")
     if error["type"] == "too_short":  # pydantic counts the characters of a secret as items
         return f"must have at least {error.get('ctx', {})['min_length']} characters"
-    return error["msg"]
+    return error["msg"].removeprefix("Value error, ")
 
 
 def _origin(name: str, flags: dict[str, Any]) -> str:

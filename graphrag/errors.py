@@ -60,6 +60,7 @@ _OTHERWISE: Mapping[str, dict[str, Any]] = {
     "RevisionConflict": _LATER,
     "RecordConflict": _LATER,
     "BadUseValue": _WRONG_USE,
+    "SourceRefused": {"retryable": False},
     "EmbeddingMalformed": {"retryable": False},
     "EmbeddingModelDiffers": {"http_status": 500},
     "UnnamedVectors": {"http_status": 500},
@@ -106,13 +107,13 @@ CODES, MEANINGS = _table(
     ),
     ("content_filter", 422, {}, "ModelContentFiltered"),
     ("context_length", 413, {}, "ModelContextTooLong WindowTooSmall"),
-    ("damaged", 500, {}, "DatabaseDamaged DatabaseOutdated DatabaseVersion ThreadVersion"),
+    ("damaged", 500, {}, "DatabaseDamaged"),
     (
         "forbidden",
         403,
         {},
         "NotAllowed AutomationForbidden AgentBlocked CallerForbidden CallForbidden CallBlocked "
-        "ForeignPage RoleNeeded ConnectionForbidden",
+        "ForeignPage RoleNeeded ConnectionForbidden OperatorNeeded",
     ),
     ("host_not_allowed", 422, {}, ""),
     (
@@ -129,7 +130,7 @@ CODES, MEANINGS = _table(
         "ThreadOfOtherGraph AutomationInvalid AgentTryFailed AgentGraphUnknown CallerTooLate BlockRefused "
         "EditRefused TooMuchToArrange NotExportable PeriodError ScheduleError WrongResponse "
         "MalformedArguments MalformedProposal KeyNotMade NodeTypesNotLive ConnectionRefused "
-        "EditorFault",
+        "EditorFault SettingRefused SettingFixed CannotReplay",
     ),
     ("invalid_agent", 422, _WRONG_USE, "InvalidAgent"),
     ("invalid_message", 422, {}, "WorkspaceUnclear"),
@@ -149,10 +150,11 @@ CODES, MEANINGS = _table(
         "GraphNotFound ApprovalNotFound TypeNotFound NothingToUndo ThreadNotFound AutomationNotFound "
         "ConnectionNotFound WorkflowNotLinked PushNotFound "
         "SessionNotFound AgentToolNotFound DeliveryNotFound EditNotFound ModelNotFound WebhookNotFound "
-        "KeyNotFound",
+        "KeyNotFound BackupNotFound",
     ),
+    ("other_version", 500, {}, "DatabaseOutdated DatabaseVersion ThreadVersion UpgradeNeeded"),
     ("rate_limit", 503, _LATER, "ModelRateLimited TooManyRequests"),
-    ("request_refused", 502, {}, "ModelRequestRefused"),
+    ("request_refused", 502, {}, "ModelRequestRefused ModelNotUsable"),
     ("secret_missing", 422, {}, ""),
     (
         "server_error",
@@ -174,8 +176,8 @@ CODES, MEANINGS = _table(
         "unavailable",
         503,
         _LATER,
-        "SourceUnavailable AgentSessionFailed EditingStopped KeysUnavailable IdentityProviderDown "
-        "TurnStopped",
+        "SourceUnavailable SourceRefused AgentSessionFailed EditingStopped KeysUnavailable "
+        "IdentityProviderDown TurnStopped",
     ),
     (
         "unreadable",

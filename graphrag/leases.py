@@ -96,7 +96,11 @@ class Lease:
         """
         for attempt in range(1, _TRIES + 1):
             until = self._clock() + self._held_ms
-            renewal = replace(self.fence(), data={**self._data, "expiresTime": until})
+            renewal = replace(
+                self.fence(),
+                data={**self._data, "expiresTime": until},
+                is_quiet="expiresTime" in self._data,  # only a new owner is news
+            )
             try:
                 [stored] = await self._records.write([renewal])
             except RecordConflict:
@@ -146,7 +150,11 @@ class Lease:
         It changes the version of the record, so call `read` before the next one.
         """
         return RecordWrite(
-            kind=KIND, key=self._key, data=self._data, expected_version=self._version
+            kind=KIND,
+            key=self._key,
+            data=self._data,
+            expected_version=self._version,
+            is_quiet=True,
         )
 
     async def write(self, *writes: RecordWrite) -> list[Record | None]:
@@ -175,7 +183,7 @@ class Lease:
                 if self._version is None:
                     return
                 try:
-                    await self._records.write([replace(self.fence(), data=None)])
+                    await self._records.write([replace(self.fence(), data=None, is_quiet=False)])
                 except RecordConflict:
                     self._is_own(await self._records.get(KIND, self._key))
                 else:

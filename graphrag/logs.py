@@ -103,4 +103,6 @@ def configure_logs(
         logger.handlers[:] = [handler]
         logger.setLevel("DEBUG" if debug else level.upper())
         logger.propagate = False
+    # It warns in plain lines of connections that were lost, which the store counts and reports.
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
     return handler

@@ -24,6 +24,13 @@ def _parse_json(value: Any) -> Any:
         raise ValueError('write it as JSON, as {"groups": {"graph-admins": "admin"}}') from None
 
 
+def _addresses(value: Any) -> Any:
+    """Returns the addresses of a text that separates them by commas; other values unchanged."""
+    if not isinstance(value, str):
+        return value
+    return tuple(one.strip() for one in value.split(",") if one.strip())
+
+
 RolesByClaim = Annotated[dict[str, dict[str, Role]], BeforeValidator(_parse_json)]
 WorkspacesByClaim = Annotated[dict[str, dict[str, str]], BeforeValidator(_parse_json)]
 
@@ -125,6 +132,18 @@ class NotifySettings(BaseModel):
     """key with which these requests are signed; as text, or whsec_ and base64"""
     secret_before: SecretStr | None = None
     """the key before it, with which they are signed too while receivers change to the new one"""
+    digest_at: str | None = Field(default=None, pattern=r"^([01]\d|2[0-3]):[0-5]\d$")
+    """time of day (`timezone`), such as 07:00, from which what happened in a workspace is sent once
+    a day, to `notify_url` and as mail
+    """
+    mail_to: Annotated[tuple[str, ...], BeforeValidator(_addresses)] = ()
+    """addresses that get this mail, separated by commas"""
+    mail_from: str | None = Field(default=None, pattern=r"^[^\s@]+@[^\s@]+$")
+    """address that it comes from (default: nodius@ and the host of the SMTP server)"""
+    smtp_url: SecretStr | None = None
+    """server that sends it: smtp://USER:PASSWORD@HOST:587 (encrypted if it offers that) or
+    smtps://HOST
+    """
 
 
 class TwilioSettings(BaseModel):

@@ -1,5 +1,7 @@
 """Ticks for workspaces: lets each do what is due, at fixed intervals, beside the requests.
 
+A notice of the database makes the tick of its workspace earlier.
+
 Workspaces do not wait for each other, and failed work is retried at the next tick.
 """
 
@@ -7,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol, Self, final
 
+from datasources.notices import SILENT, NoticeRouter
 from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
 TICK_S: Final = 5.0
+LEAST_S: Final = 0.1  # between two ticks for notices
 
 
 class WorkspaceWork(Protocol):
@@ -34,7 +38,7 @@ class WorkspaceWork(Protocol):
 class WorkspaceTicker:
     """Ticks for the workspaces that `workspaces` returns; `opened` opens the work of one of them.
 
-    `noun` names the work in the log.
+    `noun` names the work in the log. It also ticks at `notices` about records of these `kinds`.
     """
 
     def __init__(
@@ -43,10 +47,14 @@ class WorkspaceTicker:
         opened: Callable[[str], Awaitable[WorkspaceWork]],
         *,
         noun: str,
+        notices: NoticeRouter = SILENT,
+        kinds: Sequence[str] = (),
     ) -> None:
         self._workspaces = workspaces
         self._opened = opened
         self._failed = f"{noun}_work_failed"
+        self._notices = notices
+        self._kinds = kinds
         self._seen: dict[str, WorkspaceWork] = {}
 
     @asynccontextmanager
@@ -61,19 +69,21 @@ class WorkspaceTicker:
                 await each.close()
 
     async def _serve(self) -> None:
-        while True:
+        with self._notices.subscribed(*self._kinds, least_s=LEAST_S) as inbox:
             await self.tick()
-            await asyncio.sleep(TICK_S)
+            while True:
+                told = await inbox.wait(TICK_S)
+                await self.tick(None if told is None else {notice.workspace for notice in told})
 
-    async def tick(self) -> None:
-        """Ticks once for every workspace."""
+    async def tick(self, only: Collection[str] | None = None) -> None:
+        """Ticks once for every workspace, or for these."""
         try:
             names = await self._workspaces()
         except Exception:
             log.exception(self._failed, extra={"work": "workspaces"})
             return
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
-        for name in names:
+        for name in names if only is None else set(names).intersection(only):
             try:
                 self._seen[name] = await self._opened(name)
                 await self._seen[name].tick()

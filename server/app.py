@@ -20,8 +20,10 @@ from server import (
     health,
     openai_api,
     pages,
+    rest_administration,
     rest_agents,
     rest_ai,
+    rest_automation_rules,
     rest_automations,
     rest_clipboard,
     rest_connections,
@@ -35,6 +37,7 @@ from server import (
     rest_sessions,
     rest_settings,
     rest_threads,
+    rest_today,
     rest_whole_graphs,
     rest_workspace,
     sign_in_routes,
@@ -60,10 +63,13 @@ ROUTERS = (
     rest_revisions,
     rest_review,
     rest_workspace,
+    rest_today,
     rest_automations,
+    rest_automation_rules,
     rest_connections,
     rest_pushes,
     rest_sessions,
+    rest_administration,
     rest_agents,
     rest_people,
     openai_api,
@@ -104,15 +110,19 @@ def create_app(
     *,
     provider: LLMProvider | None = None,
     recorded: RecordedAnswers | None = None,
+    stores_records: bool = True,
 ) -> FastAPI:
     """Returns the application; `running` opens its database and closes it, as its lifespan does.
 
     `provider` answers in place of the settings' model, and stays open. `recorded` replaces the
-    results of tools in calls.
+    results of tools in calls. With `stores_records=False` graphs are those of the database, and
+    records are kept in memory until the end.
 
     Raises: SettingsError for settings of sign-in or webhooks that cannot work.
     """
-    setup = ServerSetup.of(settings, provider=provider, recorded=recorded)
+    setup = ServerSetup.of(
+        settings, provider=provider, recorded=recorded, stores_records=stores_records
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:

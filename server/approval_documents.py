@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, cast
-from urllib.parse import urlencode
 
 import orjson
 from fastapi import Response
@@ -16,6 +15,7 @@ from graphrag.config import Settings
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from graphrag.importers.json_values import pieces
+from graphrag.page_address import page_address
 from graphrag.workers import run_limited
 from server.bodies import AnswerBody
 from server.channels.rest_answers import ReviewWords
@@ -187,5 +187,5 @@ def _plain(value: Any) -> Any:
 
 def review_link(settings: Settings, approval: Approval) -> str:
     """Returns the address of a proposal in the page, where those who may decide it do so."""
-    parts = {"graph": approval.graph_key, "panel": "review", "approval": approval.id}
-    return f"{page_url(settings)}/#{urlencode(parts)}"
+    address = page_address(approval.graph_key, panel="review", approval=approval.id)
+    return f"{page_url(settings)}/{address}"

@@ -1,4 +1,5 @@
-"""Watches stored documents of a workspace for all its readers, with one query a second.
+"""Watches stored documents of a workspace for all its readers, with one query a second and one at
+each notice of the database.
 
 Changes by other servers are seen when they are stored. `SessionFeed` watches runs of automations
 and conversations.
@@ -15,8 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from datasources.errors import SourceError
+from datasources.notices import WorkspaceNotices
 from graphrag.agent.conversation_state import conversation_state
-from graphrag.agent.thread_store import Thread, Threads, session_of
+from graphrag.agent.thread_store import KIND as THREAD_KIND
+from graphrag.agent.thread_store import SESSION_KIND, Thread, Threads, session_of
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.automation_view import run_summary
 from graphrag.sessions.phases import Phase, SessionKind
@@ -24,6 +27,8 @@ from graphrag.sessions.phases import Phase, SessionKind
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
+# Minimum time between two queries: one may read hundreds of documents.
+LEAST_S: Final = 0.05
 # Documents that one query reads; the first query reads the open ones.
 MAX_SEEN: Final = 500
 # Conversations that the first query reads, those that changed last.
@@ -49,12 +54,17 @@ class SeenDocument:
 
 
 class StoreWatch:
-    """Queries a store while there are readers, and notifies them of changes. Units: seconds."""
+    """Queries a store while there are readers, and notifies them of changes. Units: seconds.
+
+    `kinds` are those of the watched records.
+    """
 
     unreadable = "feed_unreadable"  # event that is logged if the store does not answer
     look_s = LOOK_S
 
-    def __init__(self) -> None:
+    def __init__(self, notices: WorkspaceNotices, *kinds: str) -> None:
+        self._notices = notices
+        self._kinds = kinds
         self._changed = asyncio.Event()
         self.readers = 0
         self._task: asyncio.Task[None] | None = None
@@ -83,21 +93,22 @@ class StoreWatch:
         raise NotImplementedError
 
     async def _run(self) -> None:
-        while True:
-            try:
-                if await self.see():
-                    self._changed.set()
-                    self._changed = asyncio.Event()
-            except SourceError as exc:  # the store may be back at the next look
-                log.warning(self.unreadable, extra={"error": type(exc).__name__})
-            await asyncio.sleep(self.look_s)
+        with self._notices.subscribed(*self._kinds, least_s=LEAST_S) as inbox:
+            while True:
+                try:
+                    if await self.see():
+                        self._changed.set()
+                        self._changed = asyncio.Event()
+                except SourceError as exc:  # the store may be back at the next look
+                    log.warning(self.unreadable, extra={"error": type(exc).__name__})
+                await inbox.wait(self.look_s)
 
 
 class ChangeFeed(StoreWatch):
     """A feed of changed documents."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, notices: WorkspaceNotices, *kinds: str) -> None:
+        super().__init__(notices, *kinds)
         self._states: OrderedDict[str, SeenDocument] = OrderedDict()
         self._number = 0
         self._first = True
@@ -151,7 +162,7 @@ class SessionFeed(ChangeFeed):
     unreadable = "sessions_unreadable"
 
     def __init__(self, runs: Automations, chats: Threads) -> None:
-        super().__init__()
+        super().__init__(runs.records.notices, SESSION_KIND, THREAD_KIND)
         self._runs = runs
         self._chats = chats
         self._since = 0

@@ -8,6 +8,8 @@ ServerError
 ├── RoleNeeded           this person's role does not allow it
 ├── KeyNotFound          there is no such key of a program here
 ├── KeyNotMade           a key of a program for somebody or workspaces that it cannot be for
+├── OperatorNeeded       only an admin of the workspace of the settings may do this
+├── BackupNotFound       no backup was made since the server started
 ├── WebhookNotFound      there is no such request of the service itself here
 ├── WebhookBusy          it is being sent just now
 ├── ModelNotFound        no graph and no agent has the name that a client of the OpenAI API gives
@@ -54,6 +56,14 @@ class KeyNotFound(ServerError): ...
 
 
 class KeyNotMade(ServerError): ...
+
+
+class OperatorNeeded(ServerError):
+    def __init__(self, *, workspace: str) -> None:
+        super().__init__(workspace=workspace)
+
+
+class BackupNotFound(ServerError): ...
 
 
 class WebhookNotFound(ServerError): ...

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar, final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from datasources.base import Database, Measured
+from datasources.notices import StoreNotice
 from graphrag.agent.events import (
     Completed,
     Event,
@@ -44,6 +48,7 @@ COUNTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "turns": ("Turns by how they ended", "ending"),
     "sessions": ("Runs of automations that ended", "kind", "reason"),
     "occurrences": ("Times of automations by what became of them", "result"),
+    "occurrences_late": ("Times of automations that did not begin within three minutes",),
     "deliveries": ("Attempts to send what APIs of agents are owed", "status"),
     "approval_decisions": ("Decisions by what became of them", "status"),
     "proposals": ("Proposals that wait for people",),
@@ -51,12 +56,16 @@ COUNTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "live_saves": ("Saves of live graphs", "ok"),
     "live_journalled": ("Changes of live graphs by whether they were kept", "ok"),
     "embedded_nodes": ("Nodes embedded in the background", "outcome"),
+    "notices": ("Changes that the database told", "kind"),
+    "notices_lost": ("Times that the connection for notices was lost",),
     "event_loop_late": ("Times that the event loop was late by more than 250 ms",),
     "voice_errors": ("What went wrong in calls", "code"),
     **{name: (meaning,) for name, meaning in CALL_COUNTS.items()},
 }
 GAUGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "notices_connected": ("1 while the database tells changes, 0 while they are only polled",),
     "turns_running": ("Turns under way",),
+    "automations_due": ("Automations that were due at the last look and did not begin",),
     "embedding_pending": ("Nodes that wait to be embedded",),
     "embedding_given_up": ("Nodes left to embed-nodes after failing too often",),
     "voice_calls": ("Calls that are open here", "agent", "state"),
@@ -76,7 +85,10 @@ _ENDINGS: Final = {Completed: "answer", ToolLimit: "tool_limit", QuestionAsked: 
 
 
 class Metrics(LiveWatch):
-    """The counters of one server, in a registry of its own. Watches live graphs and calls."""
+    """The counters of one server, in a registry of its own.
+
+    Watches live graphs and calls, and listens to notices.
+    """
 
     def __init__(self, known_tools: frozenset[str] = frozenset()) -> None:
         """`known_tools`: tools with a label of their own; others are counted as `other`."""
@@ -206,10 +218,27 @@ class Metrics(LiveWatch):
         self.count("live_journalled", ok, by=changes)
         self.observe("live_journal", seconds)
 
+    def notice_told(self, notice: StoreNotice) -> None:
+        self.count("notices", notice.kind)
+
+    def notices_connected(self, is_connected: bool) -> None:
+        self._gauges["notices_connected"].set(is_connected)
+        if not is_connected:
+            self.count("notices_lost")
+
+    def watch_database(self, database: Database) -> None:
+        """Shows the figures of a database that counts its work."""
+        if isinstance(database, Measured):
+            self.registry.register(_DatabaseFigures(database))
+
     def watch_embedding(self, queue: EmbeddingQueue) -> None:
         """Shows the number of nodes that wait in a queue, and of those that failed too often."""
         self._gauges["embedding_pending"].set_function(queue.pending)
         self._gauges["embedding_given_up"].set_function(lambda: queue.given_up)
+
+    def watch_automations(self, due: Callable[[], int]) -> None:
+        """Shows the number of automations that are due and have not begun."""
+        self._gauges["automations_due"].set_function(due)
 
     def batch_embedded(self, report: EmbedReport) -> None:
         self.count("embedded_nodes", "embedded", by=report.embedded)
@@ -218,6 +247,23 @@ class Metrics(LiveWatch):
     def text(self) -> bytes:
         """Returns all metrics in the format of Prometheus."""
         return generate_latest(self.registry)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _DatabaseFigures:
+    """Reads the figures of a database at each scrape."""
+
+    database: Measured
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        for figure in self.database.figures():
+            kind = CounterMetricFamily if figure.is_total else GaugeMetricFamily
+            labels = () if figure.label is None else (figure.label,)
+            family = kind(f"nodius_database_{figure.name}", figure.meaning, labels=labels)
+            for label, value in figure.values.items():
+                family.add_metric([label] if labels else [], value)
+            yield family
 
 
 def _label(value: str | bool) -> str:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import Any, final
 from weakref import WeakValueDictionary
 
 from graphrag.agent.loop import Agent
 from graphrag.agents.agent_worker import WorkspaceAgents
 from graphrag.app import model_services, wiring
 from graphrag.app.automation_services import automation_service
+from graphrag.app.automation_trial import AutomationTrial, try_automation
 from graphrag.app.connection_services import connections_of, following_of, pushes_of, watch_of
 from graphrag.app.listeners import WorkspaceListeners
 from graphrag.app.models import Model
@@ -30,6 +32,7 @@ from graphrag.connections import Connections, Following, RunningSyncs
 from graphrag.connections.pushes import Pushes
 from graphrag.connections.stored_connection import CONNECTION_KIND
 from graphrag.live import LiveGraphs
+from graphrag.roles import Person
 from graphrag.voice.call_service import CallService
 from graphrag.voice.call_slots import CallSlots
 from graphrag.voice.dependencies import RecordedAnswers
@@ -52,6 +55,8 @@ class Workspace:
     reviews: ReviewFeed
     worker: Worker
     automations: AutomationService
+    # Tries an automation; see `try_automation`.
+    try_automation: Callable[[str, Person], Coroutine[Any, Any, AutomationTrial]]
     sessions: SessionFeed
     agents: WorkspaceAgents
     calls: CallService
@@ -171,18 +176,24 @@ class OpenWorkspaces:
         )
         connections = connections_of(services)
         pushes = pushes_of(services, connections)
-        syncs = RunningSyncs(connections, pushes, watch_of(services))
+        syncs = RunningSyncs(connections, pushes, watch_of(services, connections))
         automations = automation_service(
-            services, on_changed=parts.wakeups.wake, pricing=lambda: parts.model.pricing
+            services,
+            on_changed=parts.wakeups.wake,
+            pricing=lambda provider, model: parts.model.of(provider, model)[1],
         )
         return Workspace(
             services=services,
             agent=model_services.agent_of(services, parts.model),
             reviews=ReviewFeed(services.approvals),
             worker=model_services.worker_of(
-                services, parts.model, listeners=self._run_listeners(name)
+                services,
+                parts.model,
+                listeners=self._run_listeners(name),
+                spread_s=services.settings.automation_spread_s,
             ),
             automations=automations,
+            try_automation=partial(try_automation, services, parts.model, automations),
             sessions=SessionFeed(automations.store, services.threads),
             agents=WorkspaceAgents(
                 manager=services.agents,
@@ -217,6 +228,8 @@ class OpenWorkspaces:
             announced=metrics.run_left,
             expiring=partial(webhooks.expiring, name),
             paused=webhooks.paused,
+            late=webhooks.late,
+            late_noted=lambda _: metrics.count("occurrences_late"),
             occurred=lambda _, result: metrics.count("occurrences", result),
         )
 

@@ -1,5 +1,5 @@
 """Joins the page's modules, styles and texts into few files, compressed and named by a hash of
-their content.
+their content. The styles of the first paint stand in the HTML itself.
 
 The modules stay plain JavaScript without a build step. In a joined file each module is a function
 that returns its exports, after the modules that it imports. Modules that a script loads later
@@ -9,6 +9,7 @@ the page uses are supported; others raise.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import html
@@ -39,19 +40,33 @@ FILES = {
         *("chat/index.js", "review/news.js", "automations/news.js"),
         *("agents/known.js", "connections/known.js"),
     ),
+    "reading.js": ("canvas/reading.js",),
     "editing.js": ("canvas/editing.js",),
     "review.js": ("review/index.js", "chat/proposals.js"),
 }
 # Modules that scripts load on first use and no other file contains.
 LATER = "later.js"
+# The files of the first view. Texts that only other files name are read with the first of those.
+FIRST_FILES = ("early.js", "app.js", "panels.js", "reading.js")
 
 _IMPORT = re.compile(r'^import (?:\* as (\w+)|\{([^}]*)\}) from "(\.[^"]+)";$', re.MULTILINE)
 _LATER = re.compile(r'\bimport\("(\.[^"]+)"\)')
 _EXPORT = re.compile(r"^export ((?:async )?function|const|class) (\w+)", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import|export)\b.*$|^.*\bimport(?:\.meta|\().*$", re.MULTILINE)
-# Whole-line comments, and indentation: no text of the page spans several lines.
-_LEFT_OUT = re.compile(r"^[ \t]*//.*\n|^[ \t]+", re.MULTILINE)
+_TEXT_KEY = re.compile(r"""["'`]([\w.]+)["'`]""")
+_TEXT_KEY_BEGINNING = re.compile(r"`([a-z_]+\.[\w.]*)\$\{")
+# Comments, and indentation. No text of the page spans several lines. A comment with a quote stays
+# at the end of a line: it could be a part of a text.
+_LEFT_OUT = re.compile(
+    r"""^[ \t]*//.*\n|^[ \t]+|(?<=[;,{}()\[\]]) // (?:[^"'`\n]|(?<=[a-z])'(?=[a-z]))*$""",
+    re.MULTILINE,
+)
+_LEFT_OUT_OF_STYLES = re.compile(r"/\*.*?\*/\s*|^\s+", re.MULTILINE | re.DOTALL)
+# Spaces that styles do not need: around braces, after the signs of a declaration.
+_AROUND_SIGNS = re.compile(r"\s*([{}])\s*|([;,]|(?<=[\w-]):)\s+")
 _STYLE = re.compile(r'<link rel="stylesheet" href="/web/(css/[^"]+)">\n')
+# The styles of the first paint; the page's other styles are read after its first elements.
+FIRST_STYLE = "css/first.css"
 
 
 class PageNotJoined(ValueError):
@@ -87,13 +102,11 @@ def joined_page() -> tuple[str, Mapping[str, PageFile]]:
 def _joined(_: tuple[tuple[str, int], ...]) -> tuple[str, Mapping[str, PageFile]]:
     index = (ROOT / "index.html").read_text(encoding="utf-8")
     files = joined_scripts()
-    files["page.css"] = "".join(
-        (ROOT / name).read_text(encoding="utf-8") for name in _STYLE.findall(index)
-    )
+    index = index.replace(_link(FIRST_STYLE), f"<style>{first_style()}</style>\n")
+    files["page.css"] = "".join(_style(name) for name in _STYLE.findall(index))
     files["icon.svg"] = (ROOT / "icon.svg").read_text(encoding="utf-8")
-    files |= {
-        f"{code}.json": json.dumps(page_texts(code), ensure_ascii=False) for code in LANGUAGES
-    }
+    for code in LANGUAGES:
+        files |= _texts(code, "".join(files[name] for name in FIRST_FILES))
     build = hashlib.sha256("\0".join(files.values()).encode()).hexdigest()[:16]
     files |= {f"{code}.html": _index(index, code, f"/web/built/{build}") for code in LANGUAGES}
     return build, {
@@ -101,11 +114,48 @@ def _joined(_: tuple[tuple[str, int], ...]) -> tuple[str, Mapping[str, PageFile]
     }
 
 
+def first_style() -> str:
+    """Returns the styles of the first paint as they stand in the page's HTML."""
+    return _style(FIRST_STYLE)
+
+
+def _style(name: str) -> str:
+    text = _LEFT_OUT_OF_STYLES.sub("", (ROOT / name).read_text(encoding="utf-8"))
+    return _AROUND_SIGNS.sub(r"\1\2", text)
+
+
+def hash_source(text: str) -> str:
+    """Returns what a content security policy calls an element in line with this text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _link(name: str) -> str:
+    return f'<link rel="stylesheet" href="/web/{name}">\n'
+
+
+def _texts(language: Language, first_scripts: str) -> dict[str, str]:
+    """Returns the texts of the page as files: all, those that the scripts of the first view name,
+    and the others.
+    """
+    named = set(_TEXT_KEY.findall(first_scripts))
+    beginnings = tuple(set(_TEXT_KEY_BEGINNING.findall(first_scripts)))
+    texts = page_texts(language)
+    first = {key: text for key, text in texts.items() if key in named or key.startswith(beginnings)}
+    later = {key: text for key, text in texts.items() if key not in first}
+    parts = {"": texts, ".first": first, ".later": later}
+    return {
+        f"{language}{part}.json": json.dumps(found, ensure_ascii=False)
+        for part, found in parts.items()
+    }
+
+
 def _index(index: str, language: Language, base: str) -> str:
     """Returns the page that names the joined files; it preloads the texts of the likely
     language.
     """
-    head = f'<link rel="preload" as="fetch" crossorigin href="{base}/{language}.json">\n</head>'
+    head = (
+        f'<link rel="preload" as="fetch" crossorigin href="{base}/{language}.first.json">\n</head>'
+    )
     first = _STYLE.search(index)
     assert first is not None, "the page has styles"
     named = index.replace(first[0], f'<link rel="stylesheet" href="{base}/page.css">\n')
@@ -203,7 +253,11 @@ def _function(root: Path, module: str, home: Mapping[str, str]) -> str:
 
     def later(found: re.Match[str]) -> str:
         name = _resolved(module, found[1])
-        return f'import("./{home[name]}").then(({{ $m }}) => $m["{name}"])'
+        file = home[name]
+        if file in FIRST_FILES or "i18n.js" not in home:
+            return f'import("./{file}").then(({{ $m }}) => $m["{name}"])'
+        both = f'Promise.all([import("./{file}"), $m["i18n.js"].loadLaterTexts()])'
+        return f'{both}.then(([{{ $m }}]) => $m["{name}"])'
 
     text = _LEFT_OUT.sub("", (root / module).read_text(encoding="utf-8"))
     exported = [name for _, name in _EXPORT.findall(text)]

@@ -1,7 +1,8 @@
 """Serves the page: its HTML, scripts, styles, pictures and texts, and no other files of this
 computer.
 
-The page loads only these files: its policy forbids every other source, and inline code. Browsers
+The page loads only these files: its policy forbids every other source, inline code, and inline
+styles but those of the first paint, which it names by their hash. Browsers
 get few joined, compressed files that never change under their names; `/?plain` loads the modules
 one by one.
 """
@@ -12,27 +13,44 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from server.page_bundle import KINDS, ROOT, PageFile, joined_page, page_file, with_languages
+from graphrag.samples.sample_graph import sample_workflow
+from server.page_bundle import (
+    KINDS,
+    ROOT,
+    PageFile,
+    first_style,
+    hash_source,
+    joined_page,
+    page_file,
+    with_languages,
+)
 from server.request_language import language_of
+from server.service_icons import icons_of
 
 router = APIRouter(include_in_schema=False)
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data:",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
+
+def _policy(styles: str) -> str:
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            f"style-src {styles}",
+            "img-src 'self' data:",
+            "connect-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        )
     )
-)
+
+
+POLICY = _policy("'self'")
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -55,7 +73,9 @@ def index(request: Request) -> Response:
         plain = (ROOT / "index.html").read_text(encoding="utf-8")
         page = with_languages(plain, language_of(request))
         return file_answer(request, page_file(page.encode(), ".html"))
-    return file_answer(request, joined_page()[1][f"{language_of(request)}.html"])
+    policy = _policy(f"'self' {hash_source(first_style())}")
+    headers = {"Content-Security-Policy": policy}
+    return file_answer(request, joined_page()[1][f"{language_of(request)}.html"], headers)
 
 
 @router.api_route("/web/built/{build}/{name}", methods=["GET", "HEAD"])
@@ -65,6 +85,20 @@ def built(request: Request, build: str, name: str) -> Response:
     if build != current or name not in files:
         raise HTTPException(404)
     return file_answer(request, files[name], UNCHANGING)
+
+
+@router.api_route("/web/icons", methods=["GET", "HEAD"])
+def icons(request: Request, names: str) -> Response:
+    """Returns the outlines of the icons of services, by their names with commas between."""
+    found = icons_of(names.split(","))
+    content = orjson.dumps({"icons": found})
+    return file_answer(request, page_file(content, ".json"), {"Cache-Control": "max-age=86400"})
+
+
+@router.api_route("/web/sample.json", methods=["GET", "HEAD"])
+def sample(request: Request) -> Response:
+    """Returns a workflow that the page imports where there is no graph yet."""
+    return file_answer(request, page_file(sample_workflow(), ".json"))
 
 
 @router.api_route("/web/{name:path}", methods=["GET", "HEAD"])

@@ -13,7 +13,7 @@ from graphrag.agents.agent_view import AgentSummary
 from graphrag.agents.deliveries import DeliveryDocument
 from graphrag.agents.document import agent_schema
 from graphrag.agents.errors import DeliveryNotFound, InvalidAgent
-from graphrag.agents.trying import try_tool
+from graphrag.agents.trying import try_document, try_tool
 from graphrag.delivery_queue import DeliveryStatus
 from server.bodies import AnswerBody, Id, RequestBody, Success
 from server.error_schemas import ERRORS
@@ -97,12 +97,37 @@ class TryRequest(RequestBody):
     version: Version | None = None
 
 
-class TryAnswer(AnswerBody):
-    """In a dry run `requests`, with secrets masked; otherwise the result for the model, and the
-    stored values.
+class TryDocumentRequest(RequestBody):
+    """A document that need not be stored, the name of a tool, its arguments, and values of ctx. A
+    dry run sends nothing and shows the requests.
     """
 
-    requests: list[dict[str, Any]] | None = None
+    document: Document
+    tool: Annotated[str, Field(min_length=1, max_length=200)]
+    args: dict[str, Any] = Field(default_factory=dict[str, Any])
+    ctx: dict[str, Any] = Field(default_factory=dict[str, Any])
+    dry_run: bool = True
+
+
+class TriedRequest(AnswerBody):
+    """A request, its secrets masked. If it was sent: its time, and the status and answer as JSON
+    text (its first 16,000 characters), or the `code` of the reason why there is none.
+    """
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: Any = None
+    ms: int | None = None
+    status: int | None = None
+    answer: str | None = None
+    code: str | None = None
+
+
+class TryAnswer(AnswerBody):
+    """The requests; if they were sent, also the result for the model and the stored values."""
+
+    requests: list[TriedRequest] | None = None
     ok: bool | None = None
     status: int | None = None
     ms: int | None = None
@@ -246,6 +271,24 @@ async def try_one(workspaces: Workspaces, agent_id: Id, name: Id, body: TryReque
         body.ctx,
         place.services.life.locale,
         version=body.version,
+        sends=not body.dry_run,
+    )
+    return TryAnswer.model_validate(result)
+
+
+@router.post("/agent-trials", **EXCLUDE_NONE, **ADMINS)
+async def try_document_tool(workspaces: Workspaces, body: TryDocumentRequest) -> TryAnswer:
+    """Runs one HTTP tool of a document that need not be stored. By default nothing is sent. For
+    admins.
+    """
+    place = await workspaces.one()
+    result = await try_document(
+        place.services.agents,
+        body.document,
+        body.tool,
+        body.args,
+        body.ctx,
+        place.services.life.locale,
         sends=not body.dry_run,
     )
     return TryAnswer.model_validate(result)

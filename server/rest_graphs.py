@@ -18,7 +18,7 @@ from graphrag.live import EditRefused
 from graphrag.live.past_graph import present
 from graphrag.retrieval.suggestions import suggest
 from graphrag.workers import run_limited
-from server.bodies import AnswerBody
+from server.bodies import AnswerBody, Id, RequestBody
 from server.downloads import Step
 from server.error_schemas import ERRORS
 from server.graph_json import GraphPages, Pages, export_steps, json_steps, whole_graph
@@ -37,6 +37,7 @@ from tools.node_meaning import facts_of, line_of
 router = APIRouter(prefix="/api/graphs", tags=["graphs"], responses=ERRORS)
 PAGE = 5000
 PIECE = 500
+MAX_MEANINGS = 300  # nodes of one request
 
 
 class GraphSummary(AnswerBody):
@@ -225,10 +226,37 @@ async def meaning_of(
 ) -> NodeMeaning:
     """Returns the effect of a node as it is now in the live graph."""
     live = state_of(request).backend.live.get(place.person.workspace, place.graph.key)
-    now = await present(place.services.source, live, place.graph.key, only=node)
+    now = await present(place.services.source, live, place.graph.key, only=[node])
     if (current := now.state.node(node)) is None:
         raise EditRefused(where="node", reason=f"the graph has no node {node[:80]!r}")
     return NodeMeaning(node=node, does=line_of(facts_of(current)))
+
+
+class MeaningsRequest(RequestBody):
+    """The keys of the nodes."""
+
+    nodes: Annotated[list[Id], Field(min_length=1, max_length=MAX_MEANINGS)]
+
+
+class NodeMeanings(AnswerBody):
+    """The effect of each node on one line, by key; nodes whose data do not show it are absent."""
+
+    does: dict[str, str]
+
+
+@router.post("/{graph_key}/meanings")
+async def meanings_of(request: Request, place: NamedGraph, body: MeaningsRequest) -> NodeMeanings:
+    """Returns the effects of some nodes as they are now in the live graph. Nodes that it has
+    not are left out.
+    """
+    live = state_of(request).backend.live.get(place.person.workspace, place.graph.key)
+    now = await present(place.services.source, live, place.graph.key, only=frozenset(body.nodes))
+
+    def lines() -> dict[str, str]:
+        read = {node.key: line_of(facts_of(node)) for node in now.state.iter_nodes()}
+        return {key: line for key, line in read.items() if line is not None}
+
+    return NodeMeanings(does=await run_limited(lines))
 
 
 Sheet = Annotated[str | None, text_query("Of one sheet only.")]

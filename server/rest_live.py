@@ -17,6 +17,7 @@ from pydantic import Field
 from datasources.builtin_types import types_by_name
 from datasources.types import NodeTypeConfig
 from graphrag.importers.json_values import as_dict
+from graphrag.importers.usual_fields import usual_schema
 from graphrag.live.edit_history import PastEdit, edits_newest_first
 from graphrag.workers import run_limited
 from server.bodies import AnswerBody, Id
@@ -74,7 +75,9 @@ def _type(config: NodeTypeConfig) -> dict[str, Any]:
     }
     origin = as_dict(document.get("origin")) or {}
     family = origin.get("format")
+    usual = usual_schema(family, config.type)
     return {
+        **({"dataSchema": usual} if usual is not None else {}),
         **shown,
         **of_nodes,
         "type": config.type,

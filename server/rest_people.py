@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from graphrag.app.usage_report import By, UsageAnswer, usage_by, usage_report
+from graphrag.app.usage_groups import MAX_DAYS, usage_by
+from graphrag.app.usage_report import By, UsageAnswer, usage_report
 from graphrag.app.voice_services import speaker_of
 from graphrag.i18n import Language
 from server.auth import Caller
@@ -70,25 +71,22 @@ async def people(workspaces: Workspaces) -> PeopleNames:
 async def usage(
     workspaces: Workspaces,
     graph_key: GraphKey = None,
-    by: Annotated[By | None, Query(description="For admins: what calls are added up by.")] = None,
+    by: Annotated[By | None, Query(description="What calls are added up by.")] = None,
     days: Annotated[
-        int, Query(ge=1, le=365, description="With `by`: the latest days, in UTC.")
+        int, Query(ge=1, le=MAX_DAYS, description="With `by`: the latest days, in UTC.")
     ] = 30,
 ) -> UsageAnswer:
     """Returns tokens and known cost of the caller's own stored conversations,
     and the month's limits.
 
-    An admin also gets what each person used, and with `by` what the calls of each group did.
+    An admin also gets what each person used. With `by` each group is added up: for an admin of
+    everybody's calls, for others of those of their own conversations.
     """
     places = [(place.services, place.person) for place in await workspaces.all()]
-    if by is not None:
-        workspaces.identity.require("admin")
     report = await usage_report(places, graph_key=graph_key)
-    return (
-        report
-        if by is None
-        else report.model_copy(update={"groups": await usage_by(places, by, days)})
-    )
+    if by is None:
+        return report
+    return report.model_copy(update=dict(await usage_by(places, by, days)))
 
 
 class ToolCallRecord(AnswerBody):

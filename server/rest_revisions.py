@@ -160,7 +160,7 @@ async def blame_of(
     and why.
     """
     live = state_of(request).backend.live.get(place.person.workspace, place.graph.key)
-    now = await present(place.services.source, live, place.graph.key, only=node)
+    now = await present(place.services.source, live, place.graph.key, only=[node])
     if (known := now.state.node(node)) is None:
         raise EditRefused(where="node", reason=f"the graph has no node {node[:80]!r}")
     origins, cut = await blame(place.services.approvals.records, now, known)

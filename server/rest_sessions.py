@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import Field, model_validator
 from starlette.convertors import Convertor, register_url_convertor
 
@@ -19,8 +19,9 @@ from graphrag.automations.session_control import decided_documents
 from graphrag.sessions.phases import Phase
 from server.bodies import AnswerBody, Id, RequestBody
 from server.error_schemas import ERRORS
-from server.requests import EXCLUDE_NONE, GraphKey, Limit, Workspaces
+from server.requests import EXCLUDE_NONE, GraphKey, Limit, Workspaces, state_of
 from server.rest_automations import RunList
+from server.thread_traces import Brief, ThreadTrace, Turn, thread_trace
 
 
 class _SessionKey(Convertor[str]):
@@ -87,6 +88,16 @@ async def resume(workspaces: Workspaces, session_id: Id) -> RunSummary:
     return run_summary(await place.automations.sessions.resume(session_id, place.person))
 
 
+@router.post("/{session_id:session}/retry", status_code=202, **EXCLUDE_NONE)
+async def retry(request: Request, workspaces: Workspaces, session_id: Id) -> RunSummary:
+    """Runs the automation of a run that has ended again, for the time of that run: the periods of
+    its message are counted from then.
+    """
+    place, _ = await workspaces.of_session(session_id)
+    state_of(request).limits.messages.spend(place.person.user_id)
+    return run_summary(await place.automations.retry(session_id, place.person))
+
+
 class RunAnswerRequest(RequestBody):
     """`approved` decides every proposal of the run that is open; `response`
     answers its question.
@@ -149,6 +160,15 @@ async def chat(workspaces: Workspaces, session_id: Id) -> ChatCopy:
     place, _ = await workspaces.of_session(session_id)
     copy = await place.automations.sessions.chat_copy(session_id, place.person)
     return ChatCopy(thread_id=copy.key)
+
+
+@router.get("/{session_id:session}/trace")
+async def trace(
+    workspaces: Workspaces, session_id: Id, turn: Turn = None, brief: Brief = False
+) -> ThreadTrace:
+    """Returns how what a run answered came about. For those who may read the run."""
+    place, thread = await workspaces.of_session(session_id)
+    return await thread_trace(place, thread.key, turn=turn, brief=brief)
 
 
 @router.get("/{session_id:session}", **EXCLUDE_NONE)

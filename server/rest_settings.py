@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
 
@@ -11,9 +10,9 @@ from fastapi import APIRouter, Request
 from pydantic import Field, SecretStr, StringConstraints
 
 from graphrag.app.access_tokens import MAX_NAME
-from graphrag.app.agent_services import rules_of
 from graphrag.app.api_keys import KEY_DAYS, PROPOSING, ApiKey, ApiKeys
 from graphrag.app.model_trial import ModelCandidate, TrialResult, try_model
+from graphrag.app.service_settings import page_rules
 from graphrag.config import Settings, setting_variables
 from graphrag.delivery_queue import DeliveryStatus
 from graphrag.llm.registry import ENTRIES
@@ -27,7 +26,6 @@ from tools.base import Role
 
 router = APIRouter(prefix="/api", tags=["settings"], responses=ERRORS, **ADMINS)
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 GROUPS: dict[str, tuple[str, ...]] = {
     "model": (
         "provider",
@@ -50,7 +48,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("automations_at_once", "voice_max_calls"),
     ),
     "decisions": ("deciders", "require_validation", "agent_http_allow", "agent_http_only"),
-    "notices": ("notify_url", "notify_secret", "notify_secret_before"),
+    "notices": (
+        *("notify_url", "notify_secret", "notify_secret_before"),
+        *("notify_digest_at", "notify_mail_to", "notify_mail_from", "notify_smtp_url"),
+    ),
     "sign_in": (
         *(
             "auth_secret",
@@ -182,9 +183,7 @@ async def tried(
     """
     state = state_of(request)
     state.limits.key_trials.spend(caller.user_id)
-    rules = rules_of(state.settings)
-    if not state.authentication.authenticator.is_configured:
-        rules = replace(rules, allow=(*rules.allow, *LOOPBACK))
+    rules = page_rules(state.settings)
     candidate = ModelCandidate(
         provider=body.provider, model=body.model, base_url=body.base_url, key=body.key
     )

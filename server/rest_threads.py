@@ -21,6 +21,7 @@ from server.error_schemas import ERRORS
 from server.requests import EXCLUDE_NONE, InLanguage, Workspaces
 from server.rest_ai import ContextType, standing
 from server.rest_sessions import said_and_notes
+from server.thread_traces import Brief, ThreadTrace, Turn, thread_trace
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 from tools.session_tools import QUESTIONS
 
@@ -191,45 +192,13 @@ async def _pending(
     return {"message": waits.text, **ending_document(waits, language)}
 
 
-class TraceSpan(AnswerBody):
-    """One operation: `invoke_agent`, `retrieval`, `embeddings`, `chat` or `execute_tool`, with its
-    facts.
-
-    Units: `start` in milliseconds since 1970, `ms` in milliseconds.
-    """
-
-    operation: str
-    name: str
-    start: int
-    ms: float
-    failed: bool = False
-    attributes: dict[str, Any]
-
-
-class TurnTraced(AnswerBody):
-    """How one answer came about. `context`: what the model was sent first, `{role, text, chars}`,
-    long texts cut. Units: `time` in milliseconds since 1970.
-    """
-
-    turn: int
-    time: int
-    spans: list[TraceSpan]
-    context: list[dict[str, Any]]
-
-
-class ThreadTrace(AnswerBody):
-    thread_id: str
-    turns: list[TurnTraced]
-
-
 @router.get("/thread/{thread_id}/trace")
-async def trace(workspaces: Workspaces, thread_id: Id) -> ThreadTrace:
+async def trace(
+    workspaces: Workspaces, thread_id: Id, turn: Turn = None, brief: Brief = False
+) -> ThreadTrace:
     """Returns how the answers of a conversation came about. For its owner, and admins."""
     place = await _place_of(workspaces, thread_id)
-    turns = await place.services.traces.of_thread(thread_id)
-    return ThreadTrace(
-        thread_id=thread_id, turns=[TurnTraced.model_validate(turn) for turn in turns]
-    )
+    return await thread_trace(place, thread_id, turn=turn, brief=brief)
 
 
 async def _place_of(workspaces: WorkspaceResolver, thread_id: str) -> WorkspaceContext:

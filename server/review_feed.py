@@ -1,4 +1,5 @@
-"""Changes of a workspace's approvals, read from the store once a second for all readers.
+"""Changes of a workspace's approvals, read from the store for all readers, once a second and at
+each notice of the database.
 
 The store is read, not only this process: another server or a command may make a decision.
 """
@@ -15,6 +16,7 @@ from dataclasses import dataclass, replace
 from datasources.errors import SourceError
 from graphrag.agent.thread_store import ThreadError, Threads
 from graphrag.approvals import ApprovalNotFound, Approvals
+from graphrag.approvals.approval import KIND
 from graphrag.approvals.audit import Entry
 from graphrag.approvals.conflicts import Conflict, conflicts_of
 from graphrag.approvals.discussion import COMMENTED
@@ -66,7 +68,7 @@ class ReviewFeed(StoreWatch):
     unreadable = "review_unreadable"
 
     def __init__(self, approvals: Approvals) -> None:
-        super().__init__()
+        super().__init__(approvals.records.notices, KIND)
         self._approvals = approvals
         self._log: deque[ReviewChange] = deque(maxlen=KEPT)
         self._stamp: tuple[int, str] | None = None

@@ -7,6 +7,8 @@ from typing import final
 
 from graphrag.app import wiring
 from graphrag.app.api_keys import ApiKeys
+from graphrag.app.automation_trial import TrialPlaces
+from graphrag.app.service_settings import ServiceSettings
 from graphrag.automations.scheduler import Scheduler
 from graphrag.config import Settings
 from graphrag.live import LiveGraphs
@@ -20,6 +22,7 @@ from server.mcp.open_sessions import OpenSessions
 from server.metrics import Metrics
 from server.oidc import IdentityProvider
 from server.open_workspaces import OpenWorkspaces, Workspace
+from server.server_backup import ServerBackup
 from server.turns import RunningTurns
 from server.webhooks import Webhooks
 from server.write_probe import WriteProbe
@@ -43,6 +46,7 @@ class Activity:
     downloads: Downloads
     call_slots: CallSlots
     mcp_sessions: OpenSessions
+    trials: TrialPlaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,8 @@ class Backend:
     model: LLMProvider
     workspaces: OpenWorkspaces
     scheduler: Scheduler
+    service_settings: ServiceSettings
+    backup: ServerBackup
 
 
 @final

@@ -9,24 +9,32 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from datasources.notices import NoticeRouter
 from datasources.types import ROOT_WORKSPACE
 from graphrag.app import wiring
 from graphrag.app.api_keys import ApiKeys
+from graphrag.app.automation_trial import TrialPlaces
 from graphrag.app.listeners import ProcessListeners
 from graphrag.app.models import open_model
+from graphrag.app.service_settings import ServiceSettings, stored_before_start, with_stored
+from graphrag.app.today import TodayPlace
 from graphrag.automations.automation import KIND as AUTOMATIONS
-from graphrag.automations.scheduler import Scheduler, Wakeups
+from graphrag.automations.scheduler import Scheduler, Wakeups, wake_at_notices
 from graphrag.config import Settings
+from graphrag.connections.stored_connection import CONNECTION_KIND
 from graphrag.live import LiveGraphs
 from graphrag.llm.base import LLMProvider
+from graphrag.roles import Person
 from graphrag.voice.call_slots import CallSlots
 from graphrag.voice.dependencies import RecordedAnswers
-from graphrag.workers import collect_all_rarely, repeat
+from graphrag.workers import collect_all_rarely, end_tasks, repeat
 from graphrag.workspace_ticker import WorkspaceTicker
 from server.auth import Authenticator, TokenKeys
+from server.digest import LOOK_S as DIGEST_LOOK_S
+from server.digest import Digests
 from server.downloads import Downloads
 from server.housekeeping import (
     PURGE_S,
@@ -36,10 +44,12 @@ from server.housekeeping import (
 )
 from server.http_connections import OpenConnections
 from server.limits import RateLimits
+from server.mail import Mailer, MailTarget
 from server.mcp.session_manager import running_sessions
 from server.metrics import Metrics
 from server.oidc import IdentityProvider
 from server.open_workspaces import OpenWorkspaces, WorkspaceParts
+from server.server_backup import ServerBackup
 from server.server_state import (
     Activity,
     Authentication,
@@ -53,22 +63,28 @@ from server.write_probe import WriteProbe
 
 log = logging.getLogger(__name__)
 
+SETTINGS_S = 20.0  # interval in which settings that another server stored are read
+LISTEN_AGAIN_S = 5.0  # after a failure of listening that was not expected
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSetup:
     """The parts of a server that need no database.
 
     `provider`, if given, answers in place of the settings' model, and stays open; `recorded`
-    replaces the results of tools in calls.
+    replaces the results of tools in calls. `stores_records`: False for a trial, whose records end
+    with it.
     """
 
     settings: Settings
     token_keys: TokenKeys
     identity_provider: IdentityProvider | None
     webhook_target: WebhookTarget
+    mail_target: MailTarget | None
     metrics: Metrics
     provider: LLMProvider | None
     recorded: RecordedAnswers | None
+    stores_records: bool
 
     @classmethod
     def of(
@@ -77,16 +93,19 @@ class ServerSetup:
         *,
         provider: LLMProvider | None = None,
         recorded: RecordedAnswers | None = None,
+        stores_records: bool = True,
     ) -> ServerSetup:
-        """Raises: SettingsError for settings of sign-in or webhooks that cannot work."""
+        """Raises: SettingsError for settings of sign-in, webhooks or mail that cannot work."""
         return cls(
             settings=settings,
             token_keys=TokenKeys.of(settings),
             identity_provider=IdentityProvider(settings) if settings.oidc.issuer else None,
             webhook_target=WebhookTarget.of(settings),
+            mail_target=MailTarget.of(settings),
             metrics=Metrics(wiring.tool_names()),
             provider=provider,
             recorded=recorded,
+            stores_records=stores_records,
         )
 
 
@@ -96,17 +115,34 @@ async def open_server(setup: ServerSetup) -> AsyncGenerator[ServerState]:
 
     Raises: SettingsError, and the errors of opening the database.
     """
-    settings = setup.settings
+    stored = await stored_before_start(setup.settings)
+    environment = setup.settings
+    settings = with_stored(environment, stored)
+    setup = replace(setup, settings=settings)
     async with AsyncExitStack() as stack:
         shared = await stack.enter_async_context(_shared(setup))
+        setup.metrics.watch_database(shared.database)
+        await stack.enter_async_context(_listening(shared.database.notices, setup.metrics))
         root = shared.database.records(ROOT_WORKSPACE)
         webhooks = Webhooks(setup.webhook_target, root)
         webhooks.start()
         stack.push_async_callback(webhooks.aclose)
+        mailer = Mailer(setup.mail_target, root)
+        mailer.start()
+        stack.push_async_callback(mailer.aclose)
         live = await stack.enter_async_context(_live_graphs(shared, webhooks, setup.metrics))
         model = await stack.enter_async_context(
-            open_model(settings, setup.provider, embedder=shared.embedder)
+            open_model(environment, setup.provider, embedder=shared.embedder)
         )
+        service_settings = ServiceSettings(
+            environment,
+            shared.database.records(settings.workspace),
+            model,
+            started_with=stored,
+        )
+        await service_settings.refresh()
+        backup = ServerBackup(settings)
+        stack.push_async_callback(backup.aclose)
         wakeups = Wakeups()
         turns = RunningTurns()
         call_slots = CallSlots(settings.voice.max_calls)
@@ -130,9 +166,24 @@ async def open_server(setup: ServerSetup) -> AsyncGenerator[ServerState]:
             at_once=settings.automations_at_once,
             wakeups=wakeups,
         )
+        setup.metrics.watch_automations(lambda: scheduler.late)
+        following = repeat(service_settings.refresh, SETTINGS_S, log, "settings_not_read")
+        stack.callback(asyncio.create_task(following).cancel)
         await _begin_work(stack, setup, shared, workspaces, scheduler)
-        mcp_sessions = await stack.enter_async_context(running_sessions(settings, workspaces))
+        digests = Digests(
+            settings,
+            webhooks,
+            mailer,
+            workspaces=partial(shared.database.workspaces, AUTOMATIONS),
+            place=partial(_today_place, workspaces),
+        )
+        sending = repeat(digests.look, DIGEST_LOOK_S, log, "digest_failed")
+        stack.callback(asyncio.create_task(sending).cancel)
+        woken = wake_at_notices(shared.database.notices, wakeups)
         api_keys = ApiKeys(root)
+        for work in (woken, api_keys.follow()):
+            stack.callback(asyncio.create_task(work).cancel)
+        mcp_sessions = await stack.enter_async_context(running_sessions(settings, workspaces))
         yield ServerState(
             settings=settings,
             authentication=Authentication(
@@ -147,6 +198,7 @@ async def open_server(setup: ServerSetup) -> AsyncGenerator[ServerState]:
                 downloads=Downloads(),
                 call_slots=call_slots,
                 mcp_sessions=mcp_sessions,
+                trials=TrialPlaces(),
             ),
             monitoring=Monitoring(
                 metrics=setup.metrics, webhooks=webhooks, write_probe=WriteProbe()
@@ -157,8 +209,16 @@ async def open_server(setup: ServerSetup) -> AsyncGenerator[ServerState]:
                 model=model.provider,
                 workspaces=workspaces,
                 scheduler=scheduler,
+                service_settings=service_settings,
+                backup=backup,
             ),
         )
+
+
+async def _today_place(workspaces: OpenWorkspaces, person: Person) -> TodayPlace:
+    workspace = await workspaces.get(person.workspace)
+    store = workspace.automations.store
+    return TodayPlace(services=workspace.services, automations=store, person=person)
 
 
 @asynccontextmanager
@@ -169,7 +229,10 @@ async def _shared(setup: ServerSetup) -> AsyncGenerator[wiring.Shared]:
         tool_called=metrics.tool_call,
         batch_embedded=metrics.batch_embedded,
     )
-    async with wiring.open_shared(setup.settings, listeners=listeners) as shared:
+    opening = wiring.open_shared(
+        setup.settings, listeners=listeners, stores_records=setup.stores_records
+    )
+    async with opening as shared:
         metrics.watch_embedding(shared.embedding_queue)
         yield shared
 
@@ -183,8 +246,23 @@ async def _live_graphs(
         webhooks.graph_changed(workspace, graph_key, len(node_keys))
 
     database = shared.database
-    async with LiveGraphs(database.source, database.records, embed=saved, watch=metrics) as live:
+    async with LiveGraphs(
+        database.source, database.records, embed=saved, watch=metrics, notices=database.notices
+    ) as live:
         yield live
+
+
+@asynccontextmanager
+async def _listening(notices: NoticeRouter, metrics: Metrics) -> AsyncGenerator[None]:
+    """Receives the notices of the database during the block, if it tells changes."""
+    listening = None
+    if notices.has_source:
+        work = repeat(partial(notices.listen, metrics), LISTEN_AGAIN_S, log, "listening_failed")
+        listening = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        await end_tasks(listening)
 
 
 async def _begin_work(
@@ -207,5 +285,11 @@ async def _begin_work(
     stack.push_async_callback(workspaces.aclose)
     agents = WorkspaceTicker(workspaces.with_agents, workspaces.agents, noun="agent")
     await stack.enter_async_context(agents.working())
-    follows = WorkspaceTicker(workspaces.with_connections, workspaces.following, noun="connection")
+    follows = WorkspaceTicker(
+        workspaces.with_connections,
+        workspaces.following,
+        noun="connection",
+        notices=shared.database.notices,
+        kinds=(CONNECTION_KIND,),
+    )
     await stack.enter_async_context(follows.working())

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from datasources.notices import NoticeInbox
 from graphrag.agent.events import Event, TurnStarted
 from graphrag.agent.thread_store import Thread
 from graphrag.automations.session_control import SessionControl
@@ -164,8 +165,9 @@ class RunningTurns:
     def __init__(self) -> None:
         self._numbers = itertools.count()
         self._turns: dict[ActiveTurn, None] = {}
+        self._runs: dict[ActiveRun, None] = {}
         self._followed: dict[ActiveTurn | ActiveRun, int] = {}
-        self._new = asyncio.Event()
+        self._awaited: dict[str, set[NoticeInbox]] = {}
 
     def __len__(self) -> int:
         return len(self._turns)
@@ -179,8 +181,8 @@ class RunningTurns:
     def begun(self, turn: ActiveTurn | ActiveRun) -> None:
         """Records that a turn holds its conversation: it may be followed from now on."""
         self._followed[turn] = next(self._numbers)
-        self._new.set()
-        self._new = asyncio.Event()
+        for inbox in self._awaited.get(turn.thread_id or "", ()):
+            inbox.wake()
 
     def remove(self, turn: ActiveTurn | ActiveRun) -> None:
         self._followed.pop(turn, None)
@@ -189,25 +191,30 @@ class RunningTurns:
         turn.log.end()
 
     def is_here(self, thread_id: str) -> bool:
-        """Returns True if a turn of a thread, started or not, or a run of it is in this process."""
-        return any(turn.thread_id == thread_id for turn in (*self._turns, *self._followed))
+        """Returns True if a turn or a run of a thread, started or not, is in this process."""
+        here = (*self._turns, *self._runs, *self._followed)
+        return any(turn.thread_id == thread_id for turn in here)
 
-    async def next_of(
-        self, identity: Identity, thread_id: str, seen: int, wait_s: float
+    def next_of(
+        self, identity: Identity, thread_id: str, seen: int
     ) -> tuple[int, ActiveTurn | ActiveRun] | None:
-        """Returns the first turn of a thread with a number above `seen`, None if none starts within
-        `wait_s`.
-        """
+        """Returns the first turn of a thread with a number above `seen`, None if there is none."""
+        for turn, number in self._followed.items():
+            if number > seen and turn.thread_id == thread_id and turn.is_of(identity):
+                return number, turn
+        return None
+
+    @contextmanager
+    def awaited(self, thread_id: str, inbox: NoticeInbox) -> Generator[None]:
+        """Wakes an inbox, during the block, when a turn of a thread may be followed here."""
+        inboxes = self._awaited.setdefault(thread_id, set())
+        inboxes.add(inbox)
         try:
-            async with asyncio.timeout(wait_s):
-                while True:
-                    new = self._new
-                    for turn, number in self._followed.items():
-                        if number > seen and turn.thread_id == thread_id and turn.is_of(identity):
-                            return number, turn
-                    await new.wait()
-        except TimeoutError:
-            return None
+            yield
+        finally:
+            inboxes.discard(inbox)
+            if not inboxes:
+                self._awaited.pop(thread_id, None)
 
     async def until_stopped(self, turn: ActiveTurn) -> None:
         """Waits until stopped turns of the same conversation are stored."""
@@ -234,9 +241,11 @@ class RunningTurns:
             for message in wire.messages(event):
                 run.log.add(message)
 
+        self._runs[run] = None
         try:
             yield take
         finally:
+            del self._runs[run]
             self.remove(run)
 
 

@@ -1,5 +1,5 @@
 """Sends notifications to the address of `notify_url`: proposals wait, expire or are decided,
-automations end or are paused, graphs change.
+automations end, are paused or late, graphs change.
 
 Each is one POST with keys and names, without content of a graph. It is stored first, then sent
 until it is accepted, for a day, by any server and across restarts: at least once, each time with
@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, final
-from urllib.parse import urlencode
 
 import httpx2
 import orjson
@@ -33,6 +32,7 @@ from graphrag.automations.automation import Automation
 from graphrag.config import Settings, SettingsError
 from graphrag.delivery_queue import DUE, DeliveryQueue
 from graphrag.leases import now_ms
+from graphrag.page_address import page_address
 from graphrag.sessions.phases import Phase
 from graphrag.workers import repeat
 from server.errors import WebhookBusy, WebhookNotFound
@@ -67,6 +67,8 @@ WebhookEvent = Literal[
     "proposal_decided",
     "automation_ended",
     "automation_paused",
+    "automation_late",
+    "daily_digest",
     "graph_changed",
 ]
 
@@ -181,9 +183,9 @@ class Webhooks:
         session = thread.session
         named = {"id": session.automation_id if session else "", "name": thread.title}
         facts = {"automation": named, "sessionId": thread.key, **more}
-        moment = [event, workspace, thread.key, session and session.last_event_time]
-        key = f"msg_{hashlib.sha256(orjson.dumps(moment)).hexdigest()[:24]}"
-        return self._send(event, workspace, thread.graph_key, facts, key=key, panel="automations")
+        key = _key_of(event, workspace, thread.key, session and session.last_event_time)
+        link = {"panel": "automations", "run": thread.key}
+        return self._send(event, workspace, thread.graph_key, facts, key=key, **link)
 
     def paused(self, automation: Automation, reason: str) -> None:
         """Sends that the service paused an automation."""
@@ -196,6 +198,23 @@ class Webhooks:
             panel="automations",
         )
 
+    def late(self, automation: Automation, time: int) -> asyncio.Future[bool]:
+        """Sends that an occurrence did not begin in time; each once. Returns whether it is
+        stored.
+        """
+        named = {"id": automation.key, "name": automation.name}
+        place = automation.workspace, automation.graph_key
+        facts = {"automation": named, "scheduledTime": time}
+        key = _key_of("automation_late", automation.workspace, automation.key, time)
+        return self._send("automation_late", *place, facts, key=key, panel="automations")
+
+    def digest(self, workspace: str, facts: Mapping[str, Any]) -> asyncio.Future[bool]:
+        """Sends what happened on a day; once for each workspace and `date`. Returns whether it is
+        stored.
+        """
+        key = _key_of("daily_digest", workspace, facts["date"])
+        return self._send("daily_digest", workspace, None, facts, key=key, panel="today")
+
     def graph_changed(self, workspace: str, graph_key: str, nodes: int) -> None:
         """Sends that a graph was saved and how many nodes changed, gathered over a few seconds."""
         if self._url is not None:
@@ -206,7 +225,7 @@ class Webhooks:
         self,
         event: WebhookEvent,
         workspace: str,
-        graph_key: str,
+        graph_key: str | None,
         facts: Mapping[str, Any],
         *,
         key: str | None = None,
@@ -222,13 +241,15 @@ class Webhooks:
         self,
         event: WebhookEvent,
         workspace: str,
-        graph_key: str,
+        graph_key: str | None,
         facts: Mapping[str, Any],
         **link: str,
     ) -> dict[str, Any]:
-        link = {"link": f"{self._page_url}/#" + urlencode({"graph": graph_key, **link})}
-        named = {"event": event, "workspace": workspace, "graphKey": graph_key}
-        return {**named, **facts, **link, "time": self._clock()}
+        address = f"{self._page_url}/{page_address(graph_key, **link)}"
+        named: dict[str, Any] = {"event": event, "workspace": workspace}
+        if graph_key is not None:
+            named["graphKey"] = graph_key
+        return {**named, **facts, "link": address, "time": self._clock()}
 
     def _begin(
         self, key: str, body: Mapping[str, Any], *, wait_ms: int = 0
@@ -421,6 +442,11 @@ def _shown(record: Record) -> dict[str, Any]:
 
 def _new_key() -> str:
     return f"msg_{secrets.token_hex(12)}"
+
+
+def _key_of(*moment: object) -> str:
+    """Returns the key of what is sent once, whichever server stores it."""
+    return f"msg_{hashlib.sha256(orjson.dumps(moment)).hexdigest()[:24]}"
 
 
 def _at_once(result: bool) -> asyncio.Future[bool]:

@@ -99,7 +99,12 @@ class WorkspaceResolver:
         return [one for place in await self.all() for one in await read(place)]
 
     async def first(self) -> WorkspaceContext:
-        """Returns the first workspace, for data that is the same in all."""
+        """Returns the first workspace, for data that is the same in all.
+
+        Raises: WorkspaceUnclear if there is none.
+        """
+        if not self.names:
+            raise WorkspaceUnclear(names=", ".join(self.identity.workspaces[:20]))
         return await self._place(self.names[0])
 
     async def one(self) -> WorkspaceContext:

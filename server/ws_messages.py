@@ -281,12 +281,16 @@ class UndoEdit(SyncMessage):
 
 
 class Presence(SyncMessage):
-    """Ours: where the sender points at and what they selected; never answered, never kept."""
+    """Ours: where the sender points at, what they selected, and how far they drag it just now;
+    never answered, never kept.
+    """
 
     type: Literal["presence"]
     x: Coordinate = None
     y: Coordinate = None
     selection: Annotated[list[Key], Field(max_length=MAX_SHOWN)] = []
+    dx: Coordinate = None
+    dy: Coordinate = None
 
 
 class EditNodeType(SyncMessage):

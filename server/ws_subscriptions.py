@@ -25,7 +25,7 @@ from server.approval_documents import approval_document
 from server.channels.websocket_messages import Message
 from server.errors import AuthError
 from server.review_feed import ReviewChange
-from server.turns import RunningTurns
+from server.turns import ActiveRun, ActiveTurn, RunningTurns
 from server.workspaces import WorkspaceContext
 from server.ws_faults import fault_message, is_unforeseen
 from server.ws_messages import AiFollow, AiSessions, AiWatch, CallFollow, CallsWatch
@@ -177,31 +177,46 @@ async def turn_messages(
     """Yields the turns of a thread, or the work on a run, except those of `owner`, until the token
     expires.
 
-    Checks every `look_s` seconds whether another server runs one. Raises: AuthError.
+    Checks at notices, and every `look_s` seconds, whether another server runs one.
+    Raises: AuthError.
     """
     numbered = {"_id": asked.id, "threadId": asked.thread_id}
+    thread_id = asked.thread_id
     seen = -1
     is_announced = False
-    while (identity := sign_in.identity) is not None:
-        following = await turns.next_of(identity, asked.thread_id, seen, look_s)
-        if following is None:
-            runs = await _runs_elsewhere(place, asked.thread_id, turns, earlier=is_announced)
-            if runs and not is_announced:
-                yield {"type": "ai:follow_turn", **numbered, "here": False}
-            is_announced = runs
-            continue
-        (seen, turn), is_announced = following, False
-        if turn.owner is owner:
-            continue
-        question = {} if turn.question is None else {"message": turn.question}
-        yield {"type": "ai:follow_turn", **numbered, "here": True, **question}
-        last = ""
-        async for message in turn.log.read():
-            sign_in.check(place.person.workspace)
-            yield {**message, "_id": asked.id}
-            last = message["type"]
-        if last not in _ENDINGS:  # its client went away: how it ended is stored
-            yield {"type": "ai:follow_end", **numbered}
+    with place.agent.leases.watched(thread_id) as inbox, turns.awaited(thread_id, inbox):
+        while (identity := sign_in.identity) is not None:
+            following = turns.next_of(identity, thread_id, seen)
+            if following is None:
+                runs = await _runs_elsewhere(place, thread_id, turns, earlier=is_announced)
+                if runs and not is_announced:
+                    yield {"type": "ai:follow_turn", **numbered, "here": False}
+                is_announced = runs
+                await inbox.wait(look_s)
+                continue
+            (seen, turn), is_announced = following, False
+            if turn.owner is owner:
+                continue
+            question = {} if turn.question is None else {"message": turn.question}
+            yield {"type": "ai:follow_turn", **numbered, "here": True, **question}
+            async for message in _followed(turn, place, sign_in, numbered):
+                yield message
+
+
+async def _followed(
+    turn: ActiveTurn | ActiveRun,
+    place: WorkspaceContext,
+    sign_in: SignIn,
+    numbered: Message,
+) -> Messages:
+    """Yields the messages of a turn of this server to its end. Raises: AuthError."""
+    last = ""
+    async for message in turn.log.read():
+        sign_in.check(place.person.workspace)
+        yield {**message, "_id": numbered["_id"]}
+        last = message["type"]
+    if last not in _ENDINGS:  # its client went away: how it ended is stored
+        yield {"type": "ai:follow_end", **numbered}
 
 
 async def _runs_elsewhere(

@@ -114,9 +114,10 @@ class LiveEditing:
         if here is None or now - self._shown < PRESENCE_GAP_S:
             return
         self._shown = now
-        here.live.show(
-            here.member, {"x": message.x, "y": message.y, "selection": message.selection}
-        )
+        facts: dict[str, Any] = {"x": message.x, "y": message.y, "selection": message.selection}
+        if message.dx is not None and message.dy is not None:
+            facts |= {"dx": message.dx, "dy": message.dy}
+        here.live.show(here.member, facts)
 
     async def keep_to(self, identity: Identity) -> None:
         """Leaves a graph of a workspace that a person has no access to (any more)."""

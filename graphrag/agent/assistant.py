@@ -103,8 +103,7 @@ class GraphAssistant:
             role=turn.role,
             language=turn.language,
             compact=self.steps.caller.prompts.is_small,
-            session_kind=turn.session.kind,
-            calls=turn.calls_allowed,
+            run=turn.run,
         )
 
     async def open(self, turn: Turn, message: UserMessage) -> None:
@@ -127,8 +126,7 @@ class GraphAssistant:
             options=replace(self.options, language=turn.language),
             instructions=turn.conversation.instructions,
             compact=caller.prompts.is_small,
-            session_kind=turn.session.kind,
-            calls=turn.calls_allowed,
+            run=turn.run,
             always_tokens=caller.prompts.always_tokens,
             context_room=lambda taken, wanted: caller.prompts.context_room(
                 turn, taken, sent, wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import final
@@ -96,13 +96,15 @@ class ModelCaller:
         source: GraphDataSource,
         *,
         meter: UsageMeter,
-        pricing: Pricing,
+        pricing: Callable[[], Pricing],
         history_turns: int = history.KEPT_TURNS,
         second_look: bool = False,
         temperature: float | None = None,
         habits: ThinkingMemory | None = None,
     ) -> None:
-        """`temperature`: see `PromptWriter`. `habits`: shared with other callers."""
+        """`pricing` returns the prices of the provider, which may change. `temperature`: see
+        `PromptWriter`. `habits`: shared with other callers.
+        """
         self.provider = provider
         self._box = box
         self._source = source
@@ -115,11 +117,24 @@ class ModelCaller:
             provider, box, history_turns=history_turns, temperature=temperature
         )
 
+    def with_model(self, provider: LLMProvider, pricing: Pricing) -> ModelCaller:
+        """Returns a caller of another model with the same tools."""
+        return ModelCaller(
+            provider,
+            self._box,
+            self._source,
+            meter=self._meter,
+            pricing=lambda: pricing,
+            history_turns=self._history_turns,
+            second_look=self._second_look,
+            habits=self._habits,
+        )
+
     def with_tools(
         self,
         box: ToolBox,
         provider: LLMProvider | None = None,
-        pricing: Pricing | None = None,
+        pricing: Callable[[], Pricing] | None = None,
         *,
         temperature: float | None = None,
     ) -> ModelCaller:
@@ -221,7 +236,7 @@ class ModelCaller:
             self.provider,
             request,
             self._meter,
-            self._pricing,
+            self._pricing(),
             payer=asking.turn.payer,
             used=asking.used,
         )
@@ -300,7 +315,7 @@ class ModelCaller:
         )
         used: list[CallUsage] = []
         metered = metered_call(
-            self.provider, request, self._meter, self._pricing, payer=payer, used=used
+            self.provider, request, self._meter, self._pricing(), payer=payer, used=used
         )
         async with metered as call:
             answer = await complete(
@@ -318,7 +333,7 @@ class ModelCaller:
             retriever=retriever,
             provider=self.provider,
             meter=self._meter,
-            pricing=self._pricing,
+            pricing=self._pricing(),
             payer=turn.payer,
             language=turn.language,
         )

@@ -6,9 +6,10 @@ nor results.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, final
 
 from pydantic import BaseModel
@@ -123,7 +124,7 @@ class CallLimits:
 class Answered:
     """A call and its result. With an `approval` or a `question`, a person decides what the model
     gets. `unsure`: a proposal may have been stored although storing it failed. Units: `ms` of the
-    tool.
+    tool; `ended` in seconds of `time.perf_counter`.
     """
 
     call: ToolCall
@@ -132,6 +133,7 @@ class Answered:
     outcome: Outcome = "ok"
     ms: float = 0.0
     unsure: bool = False
+    ended: float = field(default_factory=time.perf_counter, compare=False)
 
     @property
     def last_problem(self) -> str:
@@ -168,12 +170,14 @@ class Answered:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requested:
     """The calls of one answer. `repeated`: ids that occurred twice; `cut`: ids whose arguments were
-    cut off. Neither is run.
+    cut off. Neither is run. `may_be_stored`: an ended process may have stored some of the
+    proposals.
     """
 
     calls: Sequence[ToolCall]
     repeated: Collection[str] = ()
     cut: Collection[str] = ()
+    may_be_stored: bool = False
 
 
 def left_out(

@@ -17,9 +17,11 @@ from graphrag.agent.turn_events import turn_events
 from graphrag.agent.turn_lease import TurnLease, TurnLeases
 from graphrag.agent.turn_outcomes import collect_outcomes, decide_by_policy
 from graphrag.agent.turn_steps import AgentLimits, Start
+from graphrag.agent.turn_trace import Traces, TurnTrace
 from graphrag.approvals import Approval, Person, ProposingSession
 from graphrag.i18n import Language
-from graphrag.llm.base import UserMessage
+from graphrag.llm.base import LLMProvider, UserMessage
+from graphrag.llm.registry import Pricing
 from graphrag.logs import bind_log_context
 from graphrag.sessions.phases import EventName, Phase
 
@@ -38,11 +40,20 @@ class SessionPast(ThreadError):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionAgent:
-    """Works on the runs of automations. `threads` are of the kind of sessions."""
+    """Works on the runs of automations. `threads` are of the kind of sessions. Without `traces`
+    nothing is kept of how a run came about.
+    """
 
     assistant: GraphAssistant
     threads: Threads
     leases: TurnLeases
+    traces: Traces | None = None
+
+    def with_model(self, provider: LLMProvider, pricing: Pricing) -> SessionAgent:
+        """Returns the agent with another model."""
+        steps = self.assistant.steps
+        steps = replace(steps, caller=steps.caller.with_model(provider, pricing))
+        return replace(self, assistant=replace(self.assistant, steps=steps))
 
     async def work(
         self,
@@ -98,7 +109,9 @@ class SessionAgent:
             session=session,
             stores_instructions=False,  # they are rendered again for each turn
             calendar=kind.order.calendar,
-            reference=run.scheduled_time,  # its periods do not depend on how late it is
+            reference=run.reference,
+            run=kind.order.facts_of(run),
+            trace=TurnTrace(self.traces),
         )
 
     async def _activate(self, turn: Turn, kind: RunKind) -> None:
@@ -123,7 +136,10 @@ class SessionAgent:
         await turn.save("running")
 
     async def _take_up(self, turn: Turn, kind: RunKind) -> Start:
-        """Prepares an activated session for the next call of the model."""
+        """Prepares an activated session for the next call of the model.
+
+        Returns the calls of the last answer if the process ended before their answers were stored.
+        """
         steps = self.assistant.steps
         if kind.is_over(turn):
             return None, False
@@ -134,6 +150,9 @@ class SessionAgent:
             task = await steps.blocks.worded(task, turn.graph_key, turn.language, turn.calendar)
             await self.assistant.open(turn, task)
             kind.apply(turn, EventName.ENRICHMENTS_EXECUTED)
+        elif phase in (Phase.PARSING_AI_RESPONSE, Phase.EXECUTING_DATA_QUERIES):
+            turn.conversation.insert_instructions(await self.assistant.write_instructions(turn))
+            return kind.resume_step(turn), False
         else:
             turn.conversation.insert_instructions(await self.assistant.write_instructions(turn))
             decided, waiting = await self._decided(turn)

@@ -11,9 +11,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final, final
 
 from graphrag.agent.events import Event, TurnFault
+from graphrag.agent.history import unanswered
 from graphrag.agent.reply import Reply
 from graphrag.agent.requested_calls import Answered, Requested
 from graphrag.agent.thread_store import TurnStatus, session_of
@@ -29,6 +31,7 @@ from graphrag.llm.base import (
     ToolCall,
     ToolMessage,
 )
+from graphrag.prompts import RunFacts
 from graphrag.sessions.agent_session import (
     REPORT_CHARS,
     STATUS_OF,
@@ -39,6 +42,7 @@ from graphrag.sessions.agent_session import (
 from graphrag.sessions.machine import SessionEvent, SessionLimits, Transition
 from graphrag.sessions.periods import Calendar
 from graphrag.sessions.phases import RETRYING, EndReason, EventName, Phase
+from graphrag.sessions.schedules import zone_of
 from tools.session_tools import FINISH_AUTOMATION, FinishAutomation
 
 log = logging.getLogger(__name__)
@@ -65,6 +69,19 @@ class SessionOrder:
     limits: SessionLimits = field(default_factory=SessionLimits)
     calendar: Calendar | None = None
     proposal_ttl_ms: int | None = None
+
+    def facts_of(self, session: AgentSession) -> RunFacts:
+        """Returns what the run is told of itself."""
+        timezone = (self.calendar or Calendar()).timezone
+        return RunFacts(
+            occurrence=datetime.fromtimestamp(session.reference / 1000, zone_of(timezone)),
+            timezone=timezone,
+            trigger=session.trigger,
+            calls=session.roundtrip_limit,
+            tokens=self.budget.tokens,
+            cost_usd=self.budget.cost_usd,
+            minutes=max(1, self.budget.active_ms // 60_000),
+        )
 
 
 @final
@@ -187,6 +204,14 @@ class RunKind:
         if any(not writes(call.name) and call.id not in finishes for call in requested.calls):
             self.apply(turn, EventName.AI_RESPONSE_PARSED, "calls", "reads")
         return requested
+
+    def resume_step(self, turn: Turn) -> Requested:
+        """Returns the calls of the step in which a process ended, as far as they have no answer."""
+        calls = unanswered(turn.messages)
+        self._any_call_ran = any(not answer.is_error for answer in turn.conversation.last_step)
+        finishes = (call.id for call in calls if call.name == FINISH_AUTOMATION.name)
+        self._finish_call = next(finishes, None)
+        return Requested(calls=calls, may_be_stored=True)
 
     def record_call(self, turn: Turn, call: ToolCall, answered: Answered | None) -> bool:
         """Records the report of a run; its call is answered when the run ends."""

@@ -156,7 +156,10 @@ class ToolCalls:
                 elif self._effect(call) == "acts":
                     answered = await self._act(call, place)
                 else:
-                    answered = await self._propose(call, place)
+                    found = await self._looked_for(call, place) if requested.may_be_stored else None
+                    answered = (
+                        await self._propose(call, place) if found is None else _stored(call, found)
+                    )
                 yield self._noted(answered, place)
         finally:
             for task in reads.values():
@@ -386,6 +389,11 @@ class ToolCalls:
         except (SourceError, TimeoutError):
             return None
         return next((approval for approval in found if approval.tool_call_id == call.id), None)
+
+
+def _stored(call: ToolCall, proposal: Approval) -> Answered:
+    result = ToolResult(text="", data=proposal.to_document()["action"])
+    return Answered(call=call, result=result, approval=proposal)
 
 
 def _forget_oldest(remembered: OrderedDict[Any, Any]) -> None:

@@ -44,6 +44,7 @@ from graphrag.llm.base import (
     UserMessage,
 )
 from graphrag.llm.usage_meter import CallUsage, Payer
+from graphrag.prompts import RunFacts
 from graphrag.retrieval.prepared_prompt import PreparedPrompt
 from graphrag.sessions.agent_session import SessionUsage
 from graphrag.sessions.periods import Calendar
@@ -125,6 +126,8 @@ class Turn:
     stores_instructions: bool = True
     calendar: Calendar | None = None
     reference: int | None = None
+    run: RunFacts | None = None
+    """What a run is told of itself."""
     trace: TurnTrace = field(default_factory=TurnTrace)
     conversation: TurnConversation = field(init=False)
     answer: list[str] = field(default_factory=list[str])
@@ -176,12 +179,6 @@ class Turn:
     def proposed(self) -> bool:
         """Whether a change was proposed, or its outcome added, since the person's last message."""
         return self.has_outcomes or self.conversation.proposed
-
-    @property
-    def calls_allowed(self) -> int | None:
-        """Maximum number of model calls of a run; None: a conversation has no limit."""
-        session = self.stored.thread.session
-        return None if session is None else session.roundtrip_limit
 
     @property
     def calls_left(self) -> int | None:

@@ -54,7 +54,7 @@ async def turn_events(
             turn, turn.kind.fail(turn, fault)
         )
     finally:
-        facts = turn.trace.close(turn.stored.thread, is_stored=is_stored)
+        facts = turn.trace.close(turn.stored.thread, turn.text, is_stored=is_stored)
         if facts is not None and turn.trace.traces is not None:
             await asyncio.shield(turn.trace.traces.keep(facts, turn.trace))
 

@@ -1,7 +1,8 @@
 """Leases on conversations: one process at a time runs a turn of a conversation.
 
 The slot of a graph, which lets one automation work on it, is leased the same way. To stop a turn
-from another process, a flag is stored on the record of its lease, which the owner polls.
+from another process, a flag is stored on the record of its lease. The owner reads it at each
+notice of the database, and at intervals.
 
 Decision: the stored thread's own version is the fencing token. A process that takes over a turn
 that broke off stores the thread once before anything else (`take_over`); from then on every write
@@ -13,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any, final
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, SourceError
+from datasources.notices import NoticeInbox
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, ThreadError, Threads
 from graphrag.leases import HELD_MS, KIND, Lease, is_free, new_owner, now_ms
 from graphrag.roles import Person
@@ -84,18 +86,23 @@ class TurnLeases:
                 held_ms=HELD_MS,
             )
             await lease.hold()
-            turn = TurnLease(lease, thread_id)
-            renewing = asyncio.create_task(turn.keep(self._look_s))
-            try:
-                yield turn
-            finally:
-                turn.ended.set()
-                await asyncio.shield(renewing)
+            with self.watched(thread_id) as inbox:
+                turn = TurnLease(lease, thread_id, inbox)
+                renewing = asyncio.create_task(turn.keep(self._look_s))
+                try:
+                    yield turn
+                finally:
+                    turn.end()
+                    await asyncio.shield(renewing)
         finally:
             self._here.discard(thread_id)
 
     def _key(self, thread_id: str) -> str:
         return f"{self._prefix}/{thread_id}"
+
+    def watched(self, thread_id: str) -> AbstractContextManager[NoticeInbox]:
+        """Yields an inbox of the notices about the lease of a thread."""
+        return self._records.notices.subscribed(KIND, key=self._key(thread_id))
 
     async def holder(self, thread_id: str) -> Record | None:
         """Returns the stored lease of a thread, None if it is not held now. Raises: SourceError."""
@@ -149,10 +156,11 @@ class TurnLease:
     turn is to be stopped. A `Fence` for transactions.
     """
 
-    def __init__(self, lease: Lease, thread_id: str) -> None:
+    def __init__(self, lease: Lease, thread_id: str, inbox: NoticeInbox) -> None:
         self._lease = lease
         self.thread_id = thread_id
-        self.ended = asyncio.Event()
+        self._inbox = inbox
+        self._has_ended = False
         self._working: asyncio.Task[Any] | None = None
 
     def check(self) -> None:
@@ -204,14 +212,17 @@ class TurnLease:
             raise TurnUnwanted(thread_id=self.thread_id, reason=self._unwanted)
 
     async def keep(self, look_s: float) -> None:
-        """Renews the lease until `ended` is set or the lease is lost, and then gives it back."""
-        while not self.ended.is_set() and not self._lease.has_lapsed:
-            try:
-                async with asyncio.timeout(look_s):
-                    await self.ended.wait()
-            except TimeoutError:
+        """Renews the lease until `end` is called or the lease is lost, and then gives it back."""
+        while not self._has_ended and not self._lease.has_lapsed:
+            await self._inbox.wait(look_s)
+            if not self._has_ended:
                 await self._look()
         await self._lease.give_back()
+
+    def end(self) -> None:
+        """Ends `keep`."""
+        self._has_ended = True
+        self._inbox.wake()
 
     async def _look(self) -> None:
         try:

@@ -73,7 +73,11 @@ def _outcome(turn: Turn, approval: Approval | None) -> str:
     if approval is None:
         return turn.phrase("interrupted")
     outcome = outcome_text(approval, turn.language)
-    return turn.phrase("still_open", outcome=outcome) if approval.is_open else outcome
+    if not approval.is_open:
+        return outcome
+    # Nobody writes messages to a run.
+    name = "still_waits" if turn.session.kind == "automation" else "still_open"
+    return turn.phrase(name, outcome=outcome)
 
 
 async def _adopt_proposals(turn: Turn, approvals: Approvals) -> None:

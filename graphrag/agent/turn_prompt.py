@@ -23,6 +23,7 @@ from graphrag.llm.base import (
 )
 from graphrag.llm.metered import ModelRequest
 from graphrag.llm.tokens import count_tokens, prompt_tokens
+from graphrag.prompts.library import run_occurrence
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS
 from tools.base import Role, SessionKind
 from tools.tool_box import ToolBox
@@ -145,19 +146,22 @@ def _phrase_of(turn: Turn, *, final: bool) -> str | None:
     """Returns the name of the phrase about the next answer; None if it needs none."""
     if final:
         return "final"
+    of_run = "" if turn.run is None else "run_"
     if turn.has_outcomes:
-        return "after_outcome"
+        return f"{of_run}after_outcome"
     step = turn.conversation.last_step
-    if not step or turn.session.kind != "chat":
+    if not step:
         return None
-    return "after_error" if any(answer.is_error for answer in step) else "after_reads"
+    failed = any(answer.is_error for answer in step)
+    return f"{of_run}{'after_error' if failed else 'after_reads'}"
 
 
 def _notes(turn: Turn, phrase: str | None) -> list[SystemMessage]:
     """Returns the messages of the next request only."""
-    notes: list[str] = []
+    notes = [] if turn.run is None else [run_occurrence(turn.run, turn.language)]
     if phrase is not None:
-        rules = {} if phrase == "final" else {"rules": turn.phrase("answer_rules")}
+        is_answered = phrase != "final" and turn.run is None
+        rules = {"rules": turn.phrase("answer_rules")} if is_answered else {}
         notes.append(turn.phrase(phrase, **rules))
     left = turn.calls_left
     if left == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
@@ -149,9 +149,20 @@ class TurnSteps:
             ending = await turn.at_limit(self.limits.max_rounds)
             return [answered.event() for answered in unusable], ending
         requested = turn.kind.accept(turn, reply.requested, self.calls.writes)
+        events: list[Event] = []
+        if turn.session.kind == "automation":
+            # Stored with the answer: the calls that remain are run by whoever resumes the run.
+            unusable = self.calls.unusable(requested, self.place(turn))
+            for answered in unusable:
+                turn.trace.called(answered)
+                turn.take_answer(answered, self.calls.limits)
+                events.append(answered.event())
+            answered_ids = {answered.call.id for answered in unusable}
+            left = [call for call in requested.calls if call.id not in answered_ids]
+            requested = replace(requested, calls=left)
         if turn.session.kind != "chat" or not self.calls.only_read(requested):
             await turn.save("running")  # a call with effects is stored before it runs
-        return (), (requested, final)
+        return events, (requested, final)
 
     async def _after_round(
         self, turn: Turn, proposals: list[Approval], *, final: bool

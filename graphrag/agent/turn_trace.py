@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, final
@@ -69,7 +69,9 @@ KIND = "trace"
 TURNS = 50  # of a conversation that are kept
 MAX_SPANS = 200
 MAX_MESSAGE_CHARS, MAX_CONTEXT_CHARS = 8_000, 60_000
-MAX_ARGUMENT_CHARS = 2_000
+MAX_ARGUMENT_CHARS = MAX_RESULT_CHARS = 2_000
+MAX_ANSWER_CHARS = 4_000
+MAX_QUESTION_CHARS = 200
 MAX_NODES = 50
 AT_ONCE, PAGE = 20, 100
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
@@ -111,17 +113,25 @@ class TurnTrace:
         return trace.use_span(self.span, **how)
 
     def add(
-        self, operation: Operation, name: str, ms: float, *, failed: bool = False, **more: Any
+        self,
+        operation: Operation,
+        name: str,
+        ms: float,
+        *,
+        ago_ms: float = 0.0,
+        failed: bool = False,
+        **more: Any,
     ) -> None:
-        """Adds an operation that ended just now and took `ms` milliseconds."""
+        """Adds an operation that ended `ago_ms` ago and took `ms`, both in milliseconds."""
         if len(self.spans) >= MAX_SPANS:
             return
         if operation != "invoke_agent" and self.span.is_recording():
-            self._record(operation, name, ms, more, failed=failed)
+            ended_ns = time.time_ns() - round(ago_ms * 1e6)
+            self._record(operation, name, ms, more, ended_ns=ended_ns, failed=failed)
         span = {
             "operation": operation,
             "name": name,
-            "start": now_ms() - round(ms),
+            "start": now_ms() - round(ms + ago_ms),
             "ms": round(ms, 1),
         }
         attributes = {key: value for key, value in more.items() if value is not None}
@@ -130,10 +140,16 @@ class TurnTrace:
         )
 
     def _record(
-        self, operation: Operation, name: str, ms: float, more: Mapping[str, Any], *, failed: bool
+        self,
+        operation: Operation,
+        name: str,
+        ms: float,
+        more: Mapping[str, Any],
+        *,
+        ended_ns: int,
+        failed: bool,
     ) -> None:
         """Records an OpenTelemetry span."""
-        ended_ns = time.time_ns()
         facts: dict[str, Any] = {"gen_ai.operation.name": operation, **_attributes(more)}
         if operation == "chat" and self.sent and _captures_content():
             parts = [
@@ -165,8 +181,17 @@ class TurnTrace:
 
     def retrieved(self, found: Retrieval) -> None:
         ms = dict(found.ms)
+        took = 0.0 if found.cached else sum(ms.values())
         if "embed" in ms and not found.cached:
-            self.add("embeddings", "embeddings", ms["embed"])
+            self.add("embeddings", "embeddings", ms["embed"], ago_ms=took - ms["embed"])
+        searches = [
+            {
+                "name": one.name,
+                "hits": one.hits,
+                "best": [[hit.key, round(float(hit.score), 4)] for hit in one.best],
+            }
+            for one in found.searches
+        ]
         nodes = [
             {
                 "key": scored.node.key,
@@ -178,10 +203,12 @@ class TurnTrace:
         self.add(
             "retrieval",
             "retrieval",
-            0.0 if found.cached else sum(ms.values()),
+            took,
             query=found.question[:MAX_ARGUMENT_CHARS],
             cached=found.cached,
             mode=found.mode,
+            stages=None if found.cached else {name: round(one, 1) for name, one in ms.items()},
+            searches=searches,
             nodes=nodes,
             edges=len(found.edges),
             notes=list(found.notes),
@@ -220,17 +247,22 @@ class TurnTrace:
             "execute_tool",
             f"execute_tool {answered.call.name[:100]}",
             answered.ms,
+            ago_ms=(time.perf_counter() - answered.ended) * 1000,
             failed=answered.result.is_error,
             tool=answered.call.name[:100],
             callId=answered.call.id,
             arguments=answered.call.arguments[:MAX_ARGUMENT_CHARS],
             cached=answered.outcome == "reused",
+            result=answered.result.text[:MAX_RESULT_CHARS] or None,
             resultChars=len(answered.result.text),
             approvalId=answered.approval.id if answered.approval else None,
         )
 
-    def close(self, thread: Thread, *, is_stored: bool) -> Mapping[str, Any] | None:
-        """Ends the trace. Returns the facts to store it with, None if the turn is not stored."""
+    def close(self, thread: Thread, answer: str, *, is_stored: bool) -> Mapping[str, Any] | None:
+        """Ends the trace. Returns the facts to store it with, None if the turn is not stored.
+
+        `answer`: the text of the turn so far.
+        """
         if not is_stored:
             self.end(failed=True)
             return None
@@ -241,6 +273,9 @@ class TurnTrace:
             now_ms() - self.began,
             failed=failed,
             threadId=thread.key,
+            status=thread.turn.status,
+            answer=answer[:MAX_ANSWER_CHARS] or None,
+            answerChars=len(answer),
         )
         self.end(failed=failed, threadId=thread.key)
         facts = {"threadId": thread.key, "graphKey": thread.graph_key, "userId": thread.user_id}
@@ -257,6 +292,35 @@ class TurnTrace:
             left -= len(cut)
             found.append({"role": role, "text": cut, "chars": len(text)})
         return found
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedTurn:
+    """Who used what in a turn: the start and the attributes of each model call. Units: `time` and
+    starts in milliseconds since 1970.
+    """
+
+    user_id: str
+    graph_key: str
+    time: int
+    is_run: bool
+    calls: Sequence[tuple[int, dict[str, Any]]]
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> TracedTurn:
+        """Returns the facts of a stored turn."""
+        return TracedTurn(
+            user_id=str(data["userId"]),
+            graph_key=str(data["graphKey"]),
+            time=int(data["time"]),
+            is_run=str(data["threadId"]).startswith("auto/"),
+            calls=[
+                (int(span["start"]), span["attributes"])
+                for span in data["spans"]
+                if span["operation"] == "chat"
+            ],
+        )
 
 
 @final
@@ -302,37 +366,31 @@ class Traces:
                 "trace_not_kept", extra={"thread_id": thread_id, "error": type(exc).__name__}
             )
 
-    async def of_thread(self, thread_id: str) -> list[dict[str, Any]]:
-        """Returns the turns of a conversation, oldest first; the caller checks who may see it."""
+    async def of_thread(self, thread_id: str, turn: int | None = None) -> list[dict[str, Any]]:
+        """Returns the turns of a conversation, or one of them, oldest first; the caller checks who
+        may see it.
+        """
+        if turn is not None:
+            one = await self._records.get(KIND, _key(thread_id, turn))
+            return [dict(one.data)] if one else []
         found = await self._records.query(KIND, {"threadId": thread_id}, limit=2 * TURNS)
         return [dict(record.data) for record in sorted(found, key=lambda record: record.key)]
 
-    async def chats(self, start: int, limit: int) -> list[tuple[str, str, int, dict[str, Any]]]:
-        """Returns the latest model calls since a time: person, graph, time and attributes."""
-        found: list[tuple[str, str, int, dict[str, Any]]] = []
+    async def turns(self, start: int) -> AsyncGenerator[TracedTurn]:
+        """Yields the turns since a time, the latest first."""
         seen = set[str]()
         end = None
-        while len(seen) < limit:  # in pages: each holds what a model was sent, too
+        while True:  # in pages: each holds what a model was sent, too
             page = await self._records.query(
                 KIND, order_by="time", at_least=start, at_most=end, descending=True, limit=PAGE
             )
-            new = [one for one in page if one.key not in seen][: limit - len(seen)]
+            new = [one for one in page if one.key not in seen]
             seen.update(one.key for one in new)
-            found += [
-                (
-                    str(one.data["userId"]),
-                    str(one.data["graphKey"]),
-                    int(span["start"]),
-                    span["attributes"],
-                )
-                for one in new
-                for span in one.data["spans"]
-                if span["operation"] == "chat"
-            ]
+            for record in new:
+                yield TracedTurn.of(record.data)
             if len(page) < PAGE or not new:
-                break
+                return
             end = int(page[-1].data["time"])
-        return found
 
 
 def _key(thread_id: str, turn: int) -> str:
@@ -346,6 +404,19 @@ def _continued(before: Record | None, later: Mapping[str, Any]) -> Mapping[str, 
     spans = [*before.data["spans"], *later["spans"]][:MAX_SPANS]
     context = before.data["context"] or later["context"]
     return {**later, "time": before.data["time"], "spans": spans, "context": context}
+
+
+def outlined(turn: Mapping[str, Any], *, brief: bool) -> dict[str, Any]:
+    """Returns a stored turn with its question and the time that it took; with `brief` without
+    spans and context. Units: `ms` in milliseconds.
+    """
+    spans = turn["spans"]
+    asked = [one["attributes"].get("query") for one in spans if one["operation"] == "retrieval"]
+    sent = [one["text"] for one in turn["context"] if one["role"] == "user"]
+    question = next((text for text in (*asked, *reversed(sent)) if text), "")
+    took = sum(one["ms"] for one in spans if one["operation"] == "invoke_agent")
+    left_out: Mapping[str, Any] = {"spans": [], "context": []} if brief else {}
+    return {**turn, **left_out, "question": question[:MAX_QUESTION_CHARS], "ms": took}
 
 
 def _attributes(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,8 @@ revoked.
 
 A key is `nodius_key_ID_SECRET`. Only a hash of the secret is stored; its 256 random bits cannot be
 guessed, so no slow hash function is needed. The rights of a key are looked up at each use, so a key
-revoked at one server is refused by all of them after at most HELD_S.
+revoked at one server is refused by all of them after at most HELD_S, and at once where the database
+tells changes.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ HELD_S, MAX_HELD = 3.0, 1_000
 # The time of the last use is stored at most this often.
 USED_MS: Final = 60_000
 DAY_MS: Final = 86_400_000
+# Interval in which `follow` forgets all keys, also without a notice.
+FORGET_S: Final = 3_600.0
 _SECRET_CHARS: Final = 43
 
 
@@ -95,6 +98,17 @@ class ApiKeys:
         self._records = records
         self._clock = clock
         self._held = ResultCache[Record | None](ttl_s=HELD_S, max_entries=MAX_HELD, clock=monotonic)
+
+    async def follow(self) -> None:
+        """Forgets looked-up keys that changed, here or at another server, until it is cancelled."""
+        with self._records.notices.subscribed(KIND) as inbox:
+            while True:
+                told = await inbox.wait(FORGET_S)
+                if told is None or any(notice.key is None for notice in told):
+                    self._held.clear()
+                else:
+                    for notice in told:
+                        self._held.drop(notice.key)
 
     async def create(
         self,

@@ -18,7 +18,7 @@ def automation_service(
     services: Services,
     *,
     on_changed: Callable[[], None] = lambda: None,
-    pricing: Callable[[], Pricing] | None = None,
+    pricing: Callable[[str | None, str | None], Pricing] | None = None,
     clock: Callable[[], int] = now_ms,
 ) -> AutomationService:
     """Returns the automations of a workspace. Calls `on_changed` when a scheduler must read them
@@ -39,7 +39,8 @@ def automation_service(
         chats=services.threads,
         approvals=services.approvals,
         settings=services.settings,
-        pricing=pricing or (lambda: choose(services.settings).pricing),
+        pricing=pricing
+        or (lambda provider, model: choose(services.settings, provider, model).pricing),
         blocks=BlockChecker(source=services.source, history=services.history, clock=clock),
         sessions=control,
         on_changed=on_changed,

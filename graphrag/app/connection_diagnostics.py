@@ -51,8 +51,9 @@ async def _examined(
         return Finding(name, "error", str(exc), again)
     version = f" {facts.version}" if facts.version else ""
     detail = f"{connection.kind}{version} at {connection.address}"
-    if facts.missing:
-        detail = f"{detail}; the key lacks {', '.join(facts.missing)}"
+    missing = facts.missing_for(writes=connection.push != "never")
+    if missing:
+        detail = f"{detail}; the key lacks {', '.join(missing)}"
         return Finding(name, "warning", detail, again)
     if _is_late(connection):
         minutes = (now_ms() - (connection.last_synced_time or 0)) // 60_000

@@ -32,10 +32,10 @@ def pushes_of(services: Services, connections: Connections) -> Pushes:
     )
 
 
-def watch_of(services: Services) -> PushWatch:
+def watch_of(services: Services, connections: Connections) -> PushWatch:
     """Returns what watches the pushes of a workspace."""
     records = services.database.records(services.settings.workspace)
-    return PushWatch(push_records_of(services), services.source, records)
+    return PushWatch(push_records_of(services), connections, services.source, records)
 
 
 def push_records_of(services: Services) -> PushRecords:

@@ -24,6 +24,7 @@ from graphrag.app.oidc_discovery import examine_sign_in
 from graphrag.app.voice_diagnostics import examine_voice
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.last_seen import last_tick
+from graphrag.automations.lateness import LATE_MS
 from graphrag.config import Settings, SettingsError
 from graphrag.embedding import local, make_embedder
 from graphrag.embedding.embedder import EmbeddingError
@@ -40,8 +41,6 @@ from graphrag.llm.tokens import tokenizer_name
 
 PATIENCE_S = 5.0
 ASK_PATIENCE_S = 120.0
-# After this time an automation is late, and a server counts as stopped.
-LATE_MS = 180_000
 # Maximum number of graphs whose vectors are counted by model.
 MAX_GRAPHS = 500
 
@@ -139,6 +138,9 @@ async def _automations(settings: Settings, database: Database) -> list[Finding]:
         fix = "run `nodius serve`, or `nodius automations run-due` from a timer"
         ago = "" if ticked is None else f" since {(now - ticked) // 1000} s"
         return [Finding("automations", "warning", f"{detail}; no server runs them{ago}", fix)]
+    if late:
+        fix = "`nodius automations` says which; a server with more places: `automations_at_once`"
+        return [Finding("automations", "warning", detail, fix)]
     return [Finding("automations", "ok", detail)]
 
 

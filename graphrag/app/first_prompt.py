@@ -12,7 +12,6 @@ from graphrag.agent import prompt_budget
 from graphrag.agent.change_words import asks_for_change
 from graphrag.app.models import open_model
 from graphrag.app.wiring import Services
-from graphrag.llm.base import LearnsWindow
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.prepared_prompt import PreparedPrompt, prepare_prompt
 from tools.base import Role, Tool
@@ -47,8 +46,7 @@ async def first_prompt(services: Services, graph: str, question: str, role: Role
     Raises: GraphNotFound, PromptError, SettingsError.
     """
     async with open_model(services.settings, embedder=services.embedder) as model:
-        if isinstance(model.provider, LearnsWindow):
-            await model.provider.learn_window()
+        await model.provider.learn_window()
         window = model.provider.context_window
     offered = services.box.offered(role)
     sizes = [prompt_budget.size_of(tool) for tool in offered]

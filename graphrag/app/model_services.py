@@ -10,7 +10,6 @@ from graphrag.agent.assistant import GraphAssistant
 from graphrag.agent.loop import Agent
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.session_agent import RUN_LIMITS, SessionAgent
-from graphrag.agent.thread_store import Thread
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases, pause_run_of
 from graphrag.agent.turn_steps import AgentLimits, TurnSteps
@@ -74,7 +73,7 @@ def _steps(services: Services, model: Model, limits: AgentLimits) -> TurnSteps:
         services.box,
         services.source,
         meter=services.meter,
-        pricing=model.pricing,
+        pricing=lambda: model.pricing,
         history_turns=settings.history_turns,
         second_look=settings.second_look,
     )
@@ -103,9 +102,10 @@ def worker_of(
     *,
     limits: SessionLimits | None = None,
     listeners: RunListeners | None = None,
+    spread_s: int = 0,
 ) -> Worker:
     """Returns the worker for the automations of a workspace. Units: `clock` in milliseconds since
-    1970.
+    1970, `spread_s` in seconds.
 
     Without `listeners`, notifications of runs are left for a server to send, if there is an
     address.
@@ -115,13 +115,16 @@ def worker_of(
     automations = Automations(records, workspace=workspace, clock=clock)
     steps = _steps(services, model, RUN_LIMITS)
     assistant = GraphAssistant(steps=steps, options=services.context_options)
+    settings = services.settings
     agent = SessionAgent(
-        assistant=assistant, threads=automations.threads, leases=TurnLeases(records)
+        assistant=assistant,
+        threads=automations.threads,
+        leases=TurnLeases(records),
+        traces=services.traces if settings.trace_days else None,
     )
     slots = TurnLeases(records, prefix=SLOT)
-    settings = services.settings
     if listeners is None and settings.notify.url is not None:
-        listeners = RunListeners(left=_left_to_a_server)
+        listeners = RunListeners(left=_left_to_a_server, late=_left_to_a_server)
     runner = Runner(
         automations,
         agent,
@@ -130,10 +133,11 @@ def worker_of(
         keep=settings.automation_keep,
         keep_days=settings.automation_keep_days,
         listeners=listeners,
+        models=model.usable,
     )
-    return Worker(automations, runner, services.approvals, TurnLeases(records))
+    return Worker(automations, runner, services.approvals, TurnLeases(records), spread_s=spread_s)
 
 
-async def _left_to_a_server(_: Thread) -> bool:
+async def _left_to_a_server(*_: object) -> bool:
     """Reports that nothing was stored: a server stores and sends the notification later."""
     return False

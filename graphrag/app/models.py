@@ -4,30 +4,78 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any, final
 
+from graphrag.app.replaceable_provider import ReplaceableProvider
 from graphrag.config import Settings, SettingsError
 from graphrag.embedding.embedder import EmbeddingProvider
 from graphrag.embedding.packaged import PACKAGED
-from graphrag.llm.base import LLMProvider, UsageReport
+from graphrag.llm.base import (
+    DEFAULT_OPTIONS,
+    Chunk,
+    LLMProvider,
+    Message,
+    ModelOptions,
+    ToolSchema,
+    UsageReport,
+)
+from graphrag.llm.errors import ModelNotUsable
 from graphrag.llm.registry import Pricing, choose, embedding_pricing, make_provider
 from graphrag.rules import RulesProvider
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@final
 class Model:
-    """The configured provider, shared by all workspaces of a process, with its prices.
+    """The configured provider, shared by all workspaces of a process, with its prices. It can be
+    exchanged while the service runs.
 
     `others` are the models that agents name; if None, the configured one answers for them, too.
     """
 
-    provider: LLMProvider
-    pricing: Pricing
-    others: OtherModels | None = None
+    def __init__(
+        self, *, provider: LLMProvider, pricing: Pricing, others: OtherModels | None = None
+    ) -> None:
+        self.provider = ReplaceableProvider(provider)
+        self._pricing = pricing
+        self._others = others
+        self._replaced: list[OtherModels] = []  # agents may still ask them
+
+    @property
+    def pricing(self) -> Pricing:
+        """The prices of the provider that is in use."""
+        return self._pricing
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the provider does not come from the settings, and is not exchanged."""
+        return self._others is None
+
+    async def use(self, settings: Settings, client_options: Mapping[str, Any]) -> None:
+        """Lets the model of these settings answer from the next request on. `client_options` are
+        those of its HTTP client.
+
+        Raises: SettingsError; the previous model then stays.
+        """
+        choice = choose(settings)
+        check_price(settings, choice.pricing)
+        if client_options:
+            choice = replace(choice, client_options=client_options)
+        await self.provider.use(make_provider(choice, offline=RulesProvider))
+        self._pricing = choice.pricing
+        if self._others is not None:
+            self._replaced.append(self._others)
+        self._others = OtherModels(settings)
+
+    async def aclose(self) -> None:
+        await self.provider.aclose()
+        for others in (*self._replaced, self._others):
+            if others is not None:
+                await others.aclose()
 
     def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
         """Returns the provider and prices for names given by an agent, None for the configured
@@ -35,9 +83,44 @@ class Model:
 
         Raises: SettingsError.
         """
-        if self.others is None or not (provider or model):
+        if self._others is None or not (provider or model):
             return self.provider, self.pricing
-        return self.others.of(provider, model)
+        return self._others.of(provider, model)
+
+    def usable(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
+        """Returns the same as `of`. A model that cannot be used refuses each request with the
+        reason.
+        """
+        try:
+            return self.of(provider, model)
+        except SettingsError as exc:
+            refusing = RefusingProvider(provider or "", model or "", exc)
+            return refusing, Pricing(model=refusing.model)
+
+
+@final
+class RefusingProvider:
+    """Implements LLMProvider for a model that cannot be used, such as one without a key."""
+
+    context_window = 128_000
+
+    def __init__(self, name: str, model: str, problem: SettingsError) -> None:
+        self.name, self.model = name or "the model", model
+        self._problem = problem
+
+    async def stream(
+        self,
+        messages: Sequence[Message],  # noqa: ARG002 - no request is sent
+        tools: Sequence[ToolSchema] = (),  # noqa: ARG002
+        options: ModelOptions = DEFAULT_OPTIONS,  # noqa: ARG002
+    ) -> AsyncGenerator[Chunk]:
+        """Raises: ModelNotUsable."""
+        problem = self._problem
+        raise ModelNotUsable(provider=self.name, reason=problem.reason, setting=problem.name)
+        yield  # an asynchronous generator
+
+    async def aclose(self) -> None:
+        return None
 
 
 def rules_provider() -> LLMProvider:
@@ -125,9 +208,8 @@ async def open_model(
         "embedder": embedder.model if embedder else "none",
     }
     log.info("started", extra=facts)
-    others = OtherModels(settings)
+    in_use = Model(provider=configured, pricing=choice.pricing, others=OtherModels(settings))
     try:
-        yield Model(provider=configured, pricing=choice.pricing, others=others)
+        yield in_use
     finally:
-        await configured.aclose()
-        await others.aclose()
+        await in_use.aclose()

@@ -8,7 +8,7 @@ import secrets
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,22 @@ from graphrag.app.models import rules_provider
 from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
 from graphrag.config import Settings
+from graphrag.llm.base import LLMProvider
 from graphrag.samples.demo_api import demo_api_on
 from graphrag.simulator.call_script import CallScript, ScriptMind
 from graphrag.simulator.minds import RulesMind
 from graphrag.simulator.realtime_double import RealtimeDouble
 from graphrag.simulator.script_player import sounds_of
 from graphrag.simulator.simulated_call import SimulatedCall, simulate, talk
-from graphrag.simulator.speech import speech
+from graphrag.simulator.speech import Speech, speech
 from graphrag.simulator.twilio_line import TwilioLine
 from graphrag.voice.dependencies import RecordedAnswers
 from mock_data import load_json
 
 Json = Mapping[str, Any]
+# Serves with the recorded answers of tools, if any; False keeps records in memory.
 Serve = Callable[
-    [Settings, socket.socket, RecordedAnswers | None], AbstractAsyncContextManager[None]
+    [Settings, socket.socket, RecordedAnswers | None, bool], AbstractAsyncContextManager[None]
 ]
 HOST = "127.0.0.1"
 ANONYMOUS = "anonymous"  # the number of a caller who hides it
@@ -39,14 +41,17 @@ ANONYMOUS = "anonymous"  # the number of a caller who hides it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedCall:
-    """A call to make: the agent, what its caller says, and the folder with the script's sounds."""
+    """A call to make: the agent, what its caller says and by which voice, and the folder with the
+    script's sounds.
+    """
 
     agent_id: str
     script: CallScript
     folder: Path | None = None
+    voice: Speech = field(default_factory=speech)
 
     async def sounds(self) -> dict[str, bytes]:
-        return await sounds_of(self.script, speech(), self.folder)
+        return await sounds_of(self.script, self.voice, self.folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +59,17 @@ class LocalAnswers:
     """What answers a call in this process.
 
     `document`: answers in place of the stored document of the agent. `recorded`: answers in place
-    of its tools. `is_live`: the model of the settings answers, not the double. `speaks`: the double
-    has a voice, not tones.
+    of its tools. `is_live`: the model of the settings answers, not the double. `voice`: that of the
+    double. `provider`: a text model that decides what the double says, in place of the script's
+    replies. `is_stored`: whether the record of the call is kept.
     """
 
     document: Json | None = None
     recorded: RecordedAnswers | None = None
     is_live: bool = False
-    speaks: bool = False
+    voice: Speech = field(default_factory=speech)
+    provider: LLMProvider | None = None
+    is_stored: bool = True
 
 
 async def call_service(
@@ -82,7 +90,8 @@ async def call_service(
 async def call_here(
     settings: Settings, call: ScriptedCall, answers: LocalAnswers, serve: Serve
 ) -> SimulatedCall:
-    """Makes a call to an agent that `serve` serves on loopback. Only the call is stored.
+    """Makes a call to an agent that `serve` serves on loopback. Only the call is stored, if
+    `answers` say so.
 
     Raises: ServiceError, LineRefused, OSError, UnreadableWav, and the errors of opening the
     database.
@@ -103,8 +112,9 @@ async def call_here(
             api = await stack.enter_async_context(_demo_api())
             changes["agent_http_allow"] = (*settings.agent_http_allow, api)
         if not answers.is_live:
-            changes |= await stack.enter_async_context(_double(script, speaks=answers.speaks))
-        served = serve(settings.with_values(changes), listening, answers.recorded)
+            changes |= await stack.enter_async_context(_double(script, answers))
+        here = settings.with_values(changes)
+        served = serve(here, listening, answers.recorded, answers.is_stored)
         await stack.enter_async_context(served)
         client = await stack.enter_async_context(
             NodiusClient(address, workspace=settings.workspace)
@@ -129,10 +139,11 @@ async def _demo_api() -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
-async def _double(script: CallScript, *, speaks: bool) -> AsyncGenerator[dict[str, Any]]:
+async def _double(script: CallScript, answers: LocalAnswers) -> AsyncGenerator[dict[str, Any]]:
     """Runs a double of the model; yields the settings that select it."""
-    mind = ScriptMind(script, RulesMind(rules_provider()))
-    async with RealtimeDouble(mind, voice=speech().say if speaks else None) as double:
+    model = answers.provider
+    mind = ScriptMind(script, RulesMind(rules_provider())) if model is None else RulesMind(model)
+    async with RealtimeDouble(mind, voice=answers.voice.say) as double:
         double.hear(script.lines)
         key = SecretStr("double")
         yield {"realtime": "openai", "realtime_url": double.url, "realtime_api_key": key}

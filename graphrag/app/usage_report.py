@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
 from graphrag.agent.thread_store import Thread
-from graphrag.agent.turn_trace import DAY_MS
 from graphrag.answer_body import AnswerBody
 from graphrag.app.wiring import Services
 from graphrag.approvals import Person
-from graphrag.leases import now_ms
 from graphrag.llm.usage_meter import Payer
 
 K = TypeVar("K", bound=Hashable)
 
 MAX_THREADS = 10_000
-MAX_TURNS = 5_000
 
 
 class ThreadsUsage(AnswerBody):
@@ -59,69 +55,47 @@ class PersonUsage(AnswerBody):
     cost: float | None
 
 
+By = Literal["person", "model", "day", "graph"]
+
+
 class UsageGroup(AnswerBody):
-    """The usage of one person, model, day or graph. Units: tokens, US dollars."""
+    """The usage of one person, model, day or graph. Units: tokens, US dollars.
+
+    `questions`: messages that were answered; `decisions`: proposals that were approved or rejected,
+    0 for a model. `others`: the number of smaller groups of which this is the sum.
+    """
 
     name: str
     calls: int
+    questions: int = 0
+    decisions: int = 0
     total_tokens: int
     cached_tokens: int
     cost: float | None
+    others: int = 0
 
 
-class UsageAnswer(ThreadsUsage):
+class UsageGroups(AnswerBody):
+    """Usage by person, model, day (UTC) or graph. `kept_days`: how long calls are stored; `cut`:
+    there was more than is counted.
+    """
+
+    groups: list[UsageGroup] = Field(default_factory=list[UsageGroup])
+    days: int = 0
+    kept_days: int = 0
+    cut: bool = False
+
+
+class UsageAnswer(ThreadsUsage, UsageGroups):
     """The usage of the caller's own conversations, and the limits. Units: tokens, US dollars.
 
-    For admins, `people` is the usage of everybody's conversations in these workspaces, and `groups`
-    that of their calls, grouped as requested.
+    For admins, `people` is the usage of everybody's conversations in these workspaces. `groups` is
+    that of calls, grouped as requested: everybody's for admins, one's own for others.
     """
 
     models: list[ModelUsage]
     limits: list[UsageStanding] = Field(default_factory=list[UsageStanding])
     people: list[PersonUsage] = Field(default_factory=list[PersonUsage])
-    groups: list[UsageGroup] = Field(default_factory=list[UsageGroup])
-
-
-By = Literal["person", "model", "day", "graph"]
-
-
-async def usage_by(
-    workspaces: Sequence[tuple[Services, Person]], by: By, days: int
-) -> list[UsageGroup]:
-    """Sums up the model calls of everybody's conversations in the workspaces where the person is an
-    admin.
-
-    Calls are stored as long as traces, and those of the latest MAX_TURNS turns are counted.
-    Raises: SourceError.
-    """
-    since = (now_ms() // DAY_MS - days + 1) * DAY_MS
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for services, person in workspaces:
-        if not person.at_least("admin"):
-            continue
-        for user, graph, start, call in await services.traces.chats(since, MAX_TURNS):
-            day = datetime.fromtimestamp(start / 1000, UTC).strftime("%Y-%m-%d")
-            name = {
-                "person": user,
-                "graph": graph,
-                "day": day,
-                "model": f"{call['provider']} {call['model']}",
-            }
-            groups.setdefault(name[by], []).append(call)
-    usage_groups = [
-        UsageGroup(
-            name=name,
-            calls=len(calls),
-            total_tokens=sum(call["inputTokens"] + call["outputTokens"] for call in calls),
-            cached_tokens=sum(call["cachedTokens"] for call in calls),
-            cost=_sum([call.get("costUsd") for call in calls]),
-        )
-        for name, calls in groups.items()
-    ]
-    return sorted(
-        usage_groups,
-        key=lambda group: group.name if by == "day" else (-group.total_tokens, group.name),
-    )
 
 
 async def usage_report(
@@ -140,18 +114,7 @@ async def usage_report(
             all_threads += await services.threads.list_all(
                 person.workspace, graph_key=graph_key, limit=MAX_THREADS
             )
-        payer = Payer(workspace=person.workspace, person=person.user_id)
-        limits += [
-            UsageStanding(
-                whose=account.whose,
-                workspace=person.workspace,
-                used_tokens=account.used.tokens,
-                used_cost=account.used.cost_usd,
-                max_tokens=account.max_tokens,
-                max_cost=account.max_cost_usd,
-            )
-            for account in await services.meter.account_usages(payer)
-        ]
+        limits += await limits_of(services, person)
     models = _grouped(threads, lambda thread: (thread.provider or "", thread.model or ""))
     people = _grouped(all_threads, lambda thread: thread.user_id)
     return UsageAnswer(
@@ -166,6 +129,22 @@ async def usage_report(
             key=lambda used: (-used.total_tokens, -used.threads, used.user_id),
         ),
     )
+
+
+async def limits_of(services: Services, person: Person) -> list[UsageStanding]:
+    """Returns the limits of this month that apply to a person in a workspace, and their use."""
+    payer = Payer(workspace=person.workspace, person=person.user_id)
+    return [
+        UsageStanding(
+            whose=account.whose,
+            workspace=person.workspace,
+            used_tokens=account.used.tokens,
+            used_cost=account.used.cost_usd,
+            max_tokens=account.max_tokens,
+            max_cost=account.max_cost_usd,
+        )
+        for account in await services.meter.account_usages(payer)
+    ]
 
 
 def _grouped(threads: Sequence[Thread], key: Callable[[Thread], K]) -> dict[K, list[Thread]]:

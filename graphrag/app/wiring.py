@@ -20,7 +20,7 @@ from graphrag.agents.deliveries import KIND as DELIVERY_KIND
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
 from graphrag.app.agent_services import agents_of, load_all_builders, load_secrets
-from graphrag.app.databases import open_database
+from graphrag.app.databases import open_database, open_graphs_only
 from graphrag.app.listeners import ProcessListeners, WorkspaceListeners
 from graphrag.app.models import check_embedding_price
 from graphrag.approvals import Approvals, Person, Policy
@@ -273,20 +273,30 @@ def _tools(renew: Renew) -> ToolBox:
     return ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS, refresh_embeddings(renew)))
 
 
-def tool_names() -> frozenset[str]:
-    """Returns the names of the tools that every workspace has."""
+def tools_without_renewal() -> ToolBox:
+    """Returns the tools that every workspace has; embeddings stay as they are."""
 
     async def renew_nothing(_: str) -> Mapping[str, Any]:
         return {}
 
-    return _tools(renew_nothing).names
+    return _tools(renew_nothing)
+
+
+def tool_names() -> frozenset[str]:
+    """Returns the names of the tools that every workspace has."""
+    return tools_without_renewal().names
 
 
 @asynccontextmanager
 async def open_shared(
-    settings: Settings, *, listeners: ProcessListeners | None = None
+    settings: Settings,
+    *,
+    listeners: ProcessListeners | None = None,
+    stores_records: bool = True,
 ) -> AsyncGenerator[Shared]:
     """Opens the database and the embedder, for every workspace, and closes them at the end.
+
+    With `stores_records=False` records are kept in memory until then.
 
     Raises: InvalidDatabaseUrl; SettingsError for secrets, or for a cost limit with an embedder of
     unknown price; the errors of opening the database.
@@ -295,10 +305,11 @@ async def open_shared(
     load_all_builders(settings)
     embedder = make_embedder(settings)
     listeners = listeners or ProcessListeners()
+    open_one = open_database if stores_records else open_graphs_only
     try:
         check_embedding_price(settings, embedder)
         async with (
-            open_database(settings.db, settings.workspace) as database,
+            open_one(settings.db, settings.workspace) as database,
             UsageMeter(
                 _usage_limits(settings),
                 database.records(ROOT_WORKSPACE),

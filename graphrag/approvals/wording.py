@@ -211,12 +211,9 @@ async def warnings_of(
     for key in [key for key in sorted(named) if isinstance(always, list) and key in always][:SHOWN]:
         warnings.append(Reason(code="warning_always_sent", facts={"node": labels.get(key, key)}))
     open_now = await context.waiting(graph_key=approval.graph_key, limit=MAX_OTHERS)
-    shared = [
-        (one.id, min(keys)) for one in open_now if (keys := named & keys_named(one.action, "node"))
-    ]
-    for other, key in shared[:SHOWN]:
-        facts = {"node": labels.get(key, key), "other": other}
-        warnings.append(Reason(code="warning_touched_too", facts=facts))
+    shared = {min(keys) for one in open_now if (keys := named & keys_named(one.action, "node"))}
+    for key in sorted(shared)[:SHOWN]:
+        warnings.append(Reason(code="warning_touched_too", facts={"node": labels.get(key, key)}))
     return tuple(warnings)
 
 

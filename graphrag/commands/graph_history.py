@@ -17,11 +17,18 @@ from graphrag.leases import now_ms
 from graphrag.live import Revision, Revisions, journalled_history
 from graphrag.sessions.periods import Calendar, Span, resolve
 from graphrag.sessions.schedules import zone_of
+from tools.actions.file_action import ImportFileAction
 from tools.past_changes import Past, PastChange, PastChanges
 
 # Maximum number of applied proposals that are read. Older ones are not shown.
 LOOKED_THROUGH = 1_000
 KEYS_SHOWN = 5
+STEPS_OF_KEYS = {
+    "nodesCreated": "nodeCreate",
+    "nodesChanged": "nodeUpdate",
+    "nodesDeleted": "nodeDelete",
+}
+"""How the nodes of an applied proposal are told: as those of an edit."""
 
 
 @final
@@ -165,7 +172,7 @@ def _shown(revision: Revision, zone: ZoneInfo, language: Language) -> PastChange
 def what_was_done(revision: Revision, language: Language) -> str:
     """Returns the changes of a revision in words."""
     if revision.approval is not None:
-        return title(revision.approval, language)
+        return _titled(revision.approval, language)
     if revision.kind in ("renamed", "restored") or (
         revision.edit is None and "file" not in revision.facts
     ):
@@ -175,6 +182,20 @@ def what_was_done(revision: Revision, language: Language) -> str:
         return text("title_import", language, file=str(revision.facts.get("file") or ""))
     steps = revision.edit.steps()[:KEYS_SHOWN]
     return "; ".join(dict.fromkeys(_step(step, language) for step in steps))
+
+
+def _titled(approval: Approval, language: Language) -> str:
+    """Returns the title of an applied proposal, for a file with the nodes that it changed."""
+    said = title(approval, language)
+    if approval.result is None or not isinstance(approval.effective_action, ImportFileAction):
+        return said
+    keys = approval.result.keys
+    steps = [
+        _step({"type": step, "keys": keys[kind]}, language)
+        for kind, step in STEPS_OF_KEYS.items()
+        if keys.get(kind)
+    ]
+    return f"{said}: {'; '.join(steps)}" if steps else said
 
 
 def _step(step: Mapping[str, Any], language: Language) -> str:

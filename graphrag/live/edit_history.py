@@ -39,6 +39,8 @@ class HistoryLimits:
     id_chars: int = 16
     # Difference between the counted and the stored size of an entry.
     slack_bytes: int = 2
+    # Characters of a value that a step shows.
+    value_chars: int = 60
     # Conflicts named in an answer.
     shown: int = 5
 
@@ -50,6 +52,7 @@ HISTORY_LIMITS: Final = HistoryLimits()
 TAKES_BACK = "takesBack"
 UNDO, REDO = "undo", "redo"
 _KEYS = ("nodes", "edges")
+_PLACES = ("posX", "posY", "size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,9 @@ class PastEdit:
     by: str | None = None
 
     def steps(self) -> list[dict[str, Any]]:
-        """Returns the type, the keys, and the field or name of each step, without the documents."""
+        """Returns the type, the keys, and the field or name of each step, without the documents;
+        of short plain values also `from` and `to`.
+        """
         return [_step(entry) for entry in self.entries]
 
 
@@ -225,9 +230,30 @@ def _step(entry: Entry) -> dict[str, Any]:
     instruction: Mapping[str, Any] = entry.get("instruction") or {}
     if instruction:
         step["field"] = ".".join(str(part) for part in instruction.get("p") or ())
+        step |= _values(instruction, entry.get("reversedInstruction") or ())
     if isinstance(entry.get("name"), str):
         step["name"] = entry["name"]
     return step
+
+
+def _values(instruction: Mapping[str, Any], undoing: Sequence[Any]) -> dict[str, Any]:
+    """Returns `from` and `to` of a field that had a short plain value and got another.
+
+    Places and sizes of nodes are left out.
+    """
+    path = instruction.get("p")
+    before: Mapping[str, Any] = undoing[0] if len(undoing) == 1 else {}
+    values = (before.get("v"), instruction.get("v"))
+    is_place = path and path[0] in _PLACES
+    if is_place or before.get("p") != path or not all(map(_is_short, values)):
+        return {}
+    return {"from": values[0], "to": values[1]}
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= HISTORY_LIMITS.value_chars and "\n" not in value
+    return isinstance(value, int | float)
 
 
 def keys_of(entry: Entry) -> list[str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Concatenate, ParamSpec
 
 from datasources.base import MutableGraphDataSource, RecordStore, RecordWrite
@@ -372,13 +372,29 @@ class LiveGraph:
         """Does the due work: renews the lease, saves, merges changes of others. Raises no error of
         the store.
         """
-        try:
+        with self._ending_if_lost():
             if self._lease.is_due:
                 await self._lease.hold()
             if self._is_save_due():
                 async with self._lock:
                     await self._save()
             await self.refresh()
+
+    async def check_owner(self) -> None:
+        """Closes the graph if another server took it over. Raises no error of the store."""
+        with self._ending_if_lost():
+            async with self._lock:
+                await self._lease.read()
+
+    async def show_stored(self) -> None:
+        """Merges changes that others stored, as `refresh`. Raises no error of the store."""
+        with self._ending_if_lost():
+            await self.refresh()
+
+    @contextmanager
+    def _ending_if_lost(self) -> Generator[None]:
+        try:
+            yield
         except LiveElsewhere:
             self._end(TAKEN_OVER)
         except GraphNotFound:

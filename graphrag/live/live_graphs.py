@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Self
 
 from datasources.base import MutableGraphDataSource, RecordStore
 from datasources.errors import GraphNotFound
+from datasources.notices import SILENT, NoticeRouter, StoreNotice
+from datasources.record_kinds import GRAPH
+from graphrag.leases import KIND as LEASE
 from graphrag.leases import Lease, new_owner, now_ms
 from graphrag.live.errors import EditingStopped, LiveElsewhere, LiveError
 from graphrag.live.journal import journalled_graphs, remove_journal_of_gone
 from graphrag.live.live_graph import LiveGraph
 from graphrag.live.options import LiveOptions, LiveWatch
-from graphrag.workers import end_tasks, repeat
+from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
+LEAST_S = 0.02  # between two looks for notices
+
 Name = tuple[str, str]
+
+
+def _lease_key(graph_key: str) -> str:
+    return f"live/{graph_key}"
 
 
 class LiveGraphs:
     """The live graphs of a server. `sources` and `records` return the stores of a workspace.
 
     `embed` is called with the workspace, the graph and the nodes of each save, and may not raise.
+    `notices` are those of the same database.
     Used as `async with`: leaving saves and closes all graphs.
     """
 
@@ -39,6 +49,7 @@ class LiveGraphs:
         options: LiveOptions | None = None,
         clock: Callable[[], int] = now_ms,
         watch: LiveWatch | None = None,
+        notices: NoticeRouter = SILENT,
     ) -> None:
         self._sources = sources
         self._records = records
@@ -46,6 +57,7 @@ class LiveGraphs:
         self.options = options or LiveOptions()
         self._clock = clock
         self._watch = watch or LiveWatch()
+        self._notices = notices
         self._owner = new_owner()
         self._open: dict[Name, LiveGraph] = {}
         self._locks: dict[Name, asyncio.Lock] = {}
@@ -53,9 +65,7 @@ class LiveGraphs:
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
-        every_s = self.options.tick_ms / 1000
-        ticking = repeat(self.tick, every_s, log, "tick_failed", waits_first=True)
-        self._ticker = asyncio.create_task(ticking)
+        self._ticker = asyncio.create_task(self._serve())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -95,7 +105,7 @@ class LiveGraphs:
                 graph_key,
                 lease=Lease(
                     records,
-                    f"live/{graph_key}",
+                    _lease_key(graph_key),
                     self._owner,
                     facts={"graphKey": graph_key},
                     refused=lambda: LiveElsewhere(graph_key=graph_key),
@@ -144,6 +154,25 @@ class LiveGraphs:
                 continue
             recovered.append(graph_key)
         return recovered
+
+    async def _serve(self) -> None:
+        with self._notices.subscribed(GRAPH, LEASE, least_s=LEAST_S) as inbox:
+            while True:
+                told = await inbox.wait(self.options.tick_ms / 1000)
+                try:
+                    await (self.tick() if told is None else self._look({*told}))
+                except Exception:
+                    log.exception("tick_failed")
+
+    async def _look(self, told: Set[StoreNotice]) -> None:
+        """Lets each open graph that a notice is about read its owner or its revision."""
+        for live in self.opened:
+            workspace = live.workspace
+            lease = StoreNotice(workspace=workspace, kind=LEASE, key=_lease_key(live.graph_key))
+            if lease in told:
+                await live.check_owner()
+            if StoreNotice(workspace=workspace, kind=GRAPH, key=live.graph_key) in told:
+                await live.show_stored()
 
     async def tick(self) -> None:
         """Does the due work of every open graph once."""

@@ -42,6 +42,7 @@ class LiveSource(MemoryOverlay):
         self._writable = source
         self._graphs = graphs
         self.create_graph = source.create_graph
+        self.get_own_configs = source.get_own_configs
         self.put_node_config = source.put_node_config
         self.put_embeddings = source.put_embeddings
 

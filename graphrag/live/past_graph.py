@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
@@ -77,11 +77,11 @@ async def present(
     live: LiveGraph | None,
     graph_key: str,
     *,
-    only: str | None = None,
+    only: Collection[str] | None = None,
 ) -> Present:
     """Returns the present graph, with its unsaved edits if it is live here. Raises: GraphNotFound.
 
-    With `only`, reads just the node of this key and no edges.
+    With `only`, reads just the nodes of these keys and no edges.
     """
     if live is None:
         state = await read_stored(source, graph_key, only=only)
@@ -89,7 +89,7 @@ async def present(
     # No await until everything is copied, so that all parts are of one moment.
     nodes, edges = live.nodes, live.edges
     if only is not None:
-        nodes = [node for node in nodes if node.key == only]
+        nodes = [node for node in nodes if node.key in only]
         edges = []
     parts = live.document(), nodes, edges
     revision = live.status().revision

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from datasources.base import MutableGraphDataSource, RecordStore
@@ -40,9 +40,9 @@ FOREIGN = 50
 
 
 async def read_stored(
-    source: MutableGraphDataSource, graph_key: str, *, only: str | None = None
+    source: MutableGraphDataSource, graph_key: str, *, only: Collection[str] | None = None
 ) -> LiveState:
-    """Reads a graph, or `only` one of its nodes, at one revision. Raises: GraphNotFound,
+    """Reads a graph, or `only` the nodes of some keys, at one revision. Raises: GraphNotFound,
     SourceError.
     """
     graph = await source.get_graph(graph_key)
@@ -51,7 +51,7 @@ async def read_stored(
             nodes = await source.get_nodes(graph_key)
             edges = await source.get_edges(graph_key)
         else:
-            nodes = await source.get_nodes_by_key(graph_key, [only])
+            nodes = await source.get_nodes_by_key(graph_key, list(only))
             edges = []
         again = await source.get_graph(graph_key)
         if again.revision == graph.revision and again.created_time == graph.created_time:

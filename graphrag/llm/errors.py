@@ -7,6 +7,7 @@
     ├── ModelRateLimited        too many requests or tokens
     ├── ModelFailed             the provider failed (5xx, overloaded)
     ├── ModelRequestRefused     the provider does not accept the request (400, unknown model)
+    ├── ModelNotUsable          the settings do not suffice for it (no key, no such provider)
     ├── ModelContextTooLong     the messages do not fit the model's window
     ├── ModelContentFiltered    a safety filter, or the model itself, refused
     ├── ModelTimedOut           nothing was received in time
@@ -116,6 +117,14 @@ class ModelFailed(ModelError, says="failed", retryable=True):
 
 
 class ModelRequestRefused(ModelError, says="refused the request"): ...
+
+
+class ModelNotUsable(ModelError, says="cannot be used"):
+    """The settings do not suffice for a model that an automation names. `setting`: its name."""
+
+    def __init__(self, *, provider: str, reason: str, setting: str) -> None:
+        self.setting = setting
+        super().__init__(provider=provider, reason=reason)
 
 
 class ModelContextTooLong(ModelError, says="cannot take a conversation this long"): ...

@@ -3,6 +3,6 @@
 Other packages import the names of `__all__`, and `library` for the phrases of a language.
 """
 
-from graphrag.prompts.library import PromptError, PromptInputs, render_system_prompt
+from graphrag.prompts.library import PromptError, PromptInputs, RunFacts, render_system_prompt
 
-__all__ = ["PromptError", "PromptInputs", "render_system_prompt"]
+__all__ = ["PromptError", "PromptInputs", "RunFacts", "render_system_prompt"]

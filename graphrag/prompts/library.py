@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from functools import cache
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import Graph, GraphStats, NodeTypeConfig
 from graphrag.i18n import Language
 from languages.reading import LanguageIncomplete, read_text
-from tools.base import Role, SessionKind
+from tools.base import Role
 from tools.compact import compact_handles, cut, cut_name
 from tools.toon import encode, encode_table
 
@@ -153,14 +153,31 @@ MAX_HANDLES_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What a run of an automation is told of itself.
+
+    `occurrence`: the time that it runs for, in its time zone `timezone`. Limits of the whole run:
+    `calls` of the model, `tokens`, `cost_usd`, active `minutes`; None: no limit.
+    """
+
+    occurrence: datetime
+    timezone: str
+    trigger: Literal["manual", "scheduled", "event"]
+    calls: int | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    minutes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptInputs:
     """The inputs of the system prompt.
 
     `configs`: the types of the workspace by name, including built-in ones. `sheets` (id: name):
     replaces the graph's own sheets. `permission` "read" removes the write permission of the role.
-    `compact`: for a small context window, without information that tool calls can provide. For a
-    run of an automation there are no counts, since its own changes would alter them; `calls`: its
-    maximum number of model calls.
+    `compact`: for a small context window, without information that tool calls can provide. `run`:
+    the run of an automation that the prompt is for; it has no counts, since its own changes would
+    alter them.
     """
 
     graph: Graph
@@ -172,36 +189,49 @@ class PromptInputs:
     language: Language = "en"
     today: date | None = None
     compact: bool = False
-    session_kind: SessionKind = "chat"
-    calls: int | None = None
+    run: RunFacts | None = None
 
     @property
     def is_run(self) -> bool:
-        return self.session_kind == "automation"
+        return self.run is not None
+
+    @property
+    def writes(self) -> bool:
+        """Whether changes may be proposed."""
+        return self.role != "viewer" and self.permission == "write"
 
 
 def render_system_prompt(inputs: PromptInputs) -> str:
     """Returns the system prompt of a conversation or a run. Raises: PromptError."""
-    language = inputs.language
-    writes = inputs.role != "viewer" and inputs.permission == "write"
-    role = [_run(inputs) if inputs.is_run else _phrase(inputs.role, language)]
-    if not writes and inputs.role != "viewer":
-        role.append(_phrase("read_only", language))
-    small = "_small" if inputs.compact else ""
-    rules = [_phrase(f"rule_write{small}" if writes else f"rule_read{small}", language)]
-    if writes and not inputs.compact:
-        rules.append(_phrase("argument_forms", language))
     table, note = _types(inputs)
-    return load_template("small" if inputs.compact else "system", language).render(
-        {
-            "graph": "\n".join(
-                part for part in (_graph(inputs), _sheets(inputs), _today(inputs)) if part
-            ),
-            "role": " ".join(role),
-            "tools_rule": "\n".join(rules),
-            "types": f"{table}\n{note}",
-        }
-    )
+    about: dict[str, str] = {
+        "graph": "\n".join(
+            part for part in (_graph(inputs), _sheets(inputs), _today(inputs)) if part
+        ),
+        "types": f"{table}\n{note}",
+    }
+    size = "_small" if inputs.compact else ""
+    if inputs.run is not None:
+        about |= {"run": _budget(inputs.run, inputs.language), "tools_rule": _rules(inputs, "run_")}
+        return load_template(f"run{size}", inputs.language).render(about)
+    about |= {"role": _role(inputs), "tools_rule": _rules(inputs, "rule_", size)}
+    return load_template("small" if inputs.compact else "system", inputs.language).render(about)
+
+
+def _role(inputs: PromptInputs) -> str:
+    role = [_phrase(inputs.role, inputs.language)]
+    if not inputs.writes and inputs.role != "viewer":
+        role.append(_phrase("read_only", inputs.language))
+    return " ".join(role)
+
+
+def _rules(inputs: PromptInputs, prefix: str, size: str = "") -> str:
+    """Returns the rules about changes, and the forms of the arguments of tools that propose."""
+    language = inputs.language
+    rules = [_phrase(f"{prefix}{'write' if inputs.writes else 'read'}{size}", language)]
+    if inputs.writes and not inputs.compact:
+        rules.append(_phrase("argument_forms", language))
+    return "\n".join(rules)
 
 
 def context_phrase(name: str, language: Language, **values: object) -> str:
@@ -214,13 +244,30 @@ def _phrase(name: str, language: Language, **values: str) -> str:
     return load_phrases("phrases", language)[name].render(values)
 
 
-def _run(inputs: PromptInputs) -> str:
-    calls = (
-        []
-        if inputs.calls is None
-        else [_phrase("run_calls", inputs.language, calls=str(inputs.calls))]
-    )
-    return " ".join([_phrase("run", inputs.language), *calls])
+def run_occurrence(run: RunFacts, language: Language) -> str:
+    """Returns the time that a run is for, and why it runs. It stands at the end of each request, so
+    that providers can cache what is the same for all runs of an automation.
+
+    Raises: PromptError.
+    """
+    why = _phrase(f"run_why_{run.trigger}", language)
+    time = f"{run.occurrence:%Y-%m-%d %H:%M}"
+    return _phrase("run_occurrence", language, time=time, zone=run.timezone, why=why)
+
+
+def _budget(run: RunFacts, language: Language) -> str:
+    """Returns what a run may use."""
+    if run.calls is None:
+        return ""
+    cost = None if run.cost_usd is None else f"{run.cost_usd:g}"
+    limits = {"tokens": run.tokens, "cost": cost, "minutes": run.minutes}
+    listed = [
+        _phrase(f"run_{name}", language, **{name: str(limit)})
+        for name, limit in limits.items()
+        if limit is not None
+    ]
+    rest = "".join(f", {limit}" for limit in listed)
+    return _phrase("run_budget", language, calls=str(run.calls), limits=rest)
 
 
 def _graph(inputs: PromptInputs) -> str:

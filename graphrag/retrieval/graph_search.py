@@ -17,7 +17,12 @@ from graphrag.retrieval.asked_words import read_question
 from graphrag.retrieval.coverage import compared, lift
 from graphrag.retrieval.hit_edges import MAX_DEGREE, MAX_LINKS, HitEdges
 from graphrag.retrieval.rank import Ranked, fuse, rank
-from graphrag.retrieval.retrieval_result import GRAPH_ORDER, NO_VECTORS, RetrievalOptions
+from graphrag.retrieval.retrieval_result import (
+    GRAPH_ORDER,
+    NO_VECTORS,
+    RetrievalOptions,
+    SearchFound,
+)
 from graphrag.retrieval.signals.edge_signal import edges
 from graphrag.retrieval.signals.path_signal import LabelVectors, find_paths
 from graphrag.retrieval.signals.reference_signal import NO_REFERENCES, ReferenceIndex
@@ -33,6 +38,7 @@ class Findings:
     between the nodes; the stored types of all that was read.
 
     `searched` is the time at which the ranking was complete, in seconds of `time.perf_counter`.
+    `searches` is what each search found.
     """
 
     nodes: Sequence[ScoredNode]
@@ -40,6 +46,7 @@ class Findings:
     edges: Sequence[Edge]
     configs: Sequence[NodeTypeConfig]
     searched: float
+    searches: tuple[SearchFound, ...] = ()
 
 
 @dataclass(slots=True)
@@ -98,7 +105,8 @@ class GraphSearch:
         most = self.options.max_nodes
         places, spare = most + min(namesakes(hits.names), most // 4), self.options.asked - most
         best = rank(signals, links, options, places, fused, references, paths, spare)
-        return await self._shown(signals, best, finds_twins="twins" in used)
+        findings = await self._shown(signals, best, finds_twins="twins" in used)
+        return replace(findings, searches=_searches(signals, paths))
 
     def _used(self, hits: SearchHits) -> frozenset[str]:
         """Returns the signals that are used, and notes if the graph has no vectors."""
@@ -185,7 +193,8 @@ class GraphSearch:
             )
             for node in around.nodes
         ]
-        return self._cut(nodes, around, searched)
+        found = self._cut(nodes, around, searched)
+        return replace(found, searches=(SearchFound.of(reason, hits),))
 
     def _walked_first(self, fused: dict[str, float]) -> tuple[dict[str, float], int]:
         """Returns the nodes with the best first, and the number of those whose edges are walked."""
@@ -237,3 +246,12 @@ class GraphSearch:
         return Findings(
             nodes=kept, notes=notes, edges=edges, configs=around.configs, searched=searched
         )
+
+
+def _searches(
+    signals: Mapping[str, Sequence[Hit]], paths: Mapping[str, float]
+) -> tuple[SearchFound, ...]:
+    """Returns what each search found, without those that found nothing."""
+    ends = sorted(paths.items(), key=lambda end: -end[1])
+    every = {**signals, "paths": [Hit(key, score) for key, score in ends]}
+    return tuple(SearchFound.of(name, hits) for name, hits in every.items() if hits)

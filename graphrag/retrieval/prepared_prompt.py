@@ -15,13 +15,13 @@ from datasources.types import Graph
 from graphrag.i18n import Language
 from graphrag.llm.base import SystemMessage, UserMessage
 from graphrag.llm.tokens import count_tokens, tokenizer_name
-from graphrag.prompts.library import PromptInputs, render_system_prompt
+from graphrag.prompts import PromptInputs, RunFacts, render_system_prompt
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.context import CONTEXT_MARKER, Context, ContextOptions
 from graphrag.retrieval.retrieval_result import Retrieval
 from graphrag.retrieval.retriever import Retrieves
 from graphrag.retrieval.turn_context import context_for
-from tools.base import Role, SessionKind
+from tools.base import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +94,11 @@ async def write_instructions(
     role: Role,
     language: Language,
     compact: bool = False,
-    session_kind: SessionKind = "chat",
-    calls: int | None = None,
+    run: RunFacts | None = None,
 ) -> SystemMessage:
-    """Returns the system prompt of a conversation about a graph or of a run.
+    """Returns the system prompt of a conversation about a graph, or of a run.
 
-    `calls` is the maximum number of model calls of a run. Raises: GraphNotFound, PromptError.
+    Raises: GraphNotFound, PromptError.
     """
     inputs = PromptInputs(
         graph=graph,
@@ -108,8 +107,7 @@ async def write_instructions(
         role=role,
         language=language,
         compact=compact,
-        session_kind=session_kind,
-        calls=calls,
+        run=run,
     )
     return SystemMessage(content=render_system_prompt(inputs))
 
@@ -124,8 +122,7 @@ async def prepare_prompt(
     options: ContextOptions,
     instructions: SystemMessage | None = None,
     compact: bool = False,
-    session_kind: SessionKind = "chat",
-    calls: int | None = None,
+    run: RunFacts | None = None,
     always_tokens: int = ALWAYS_TOKENS,
     context_room: Callable[[int, int], int] | None = None,
 ) -> PreparedPrompt:
@@ -146,8 +143,7 @@ async def prepare_prompt(
             role=role,
             language=options.language,
             compact=compact,
-            session_kind=session_kind,
-            calls=calls,
+            run=run,
         )
     always = await write_always_sent(
         source, retrieval.graph, language=options.language, budget=always_tokens

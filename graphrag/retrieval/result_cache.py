@@ -29,8 +29,14 @@ class ResultCache(Generic[T]):
         return len(self._entries)
 
     def drop(self, key: Hashable) -> None:
-        """Removes an outdated value."""
+        """Removes an outdated value. One that is being computed is not cached."""
         self._entries.pop(key, None)
+        self._running.pop(key, None)
+
+    def clear(self) -> None:
+        """Removes all values, as `drop` does."""
+        self._entries.clear()
+        self._running.clear()
 
     async def get(
         self,
@@ -61,11 +67,13 @@ class ResultCache(Generic[T]):
         return await asyncio.shield(task), False
 
     def _computed(self, key: Hashable, task: asyncio.Future[T], keep: Callable[[T], bool]) -> None:
-        del self._running[key]
+        is_current = self._running.get(key) is task
+        if is_current:
+            del self._running[key]
         # Reading the exception, which every waiting caller gets, avoids a warning of asyncio.
         if task.cancelled() or task.exception() is not None:
             return
-        if keep(value := task.result()):
+        if keep(value := task.result()) and is_current:
             self._entries[key] = (self._clock() + self._ttl_s, value)
             while len(self._entries) > self._max_entries:
                 self._entries.popitem(last=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from datasources.hits import Hit
 from datasources.types import Edge, Graph, NodeTypeConfig, ScoredNode
 from graphrag.retrieval.rank import RankOptions
 
@@ -41,12 +42,29 @@ class RetrievalOptions:
         return 2 * self.max_nodes
 
 
+TOP_HITS = 10  # of each search that are kept with a result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchFound:
+    """What one search of a retrieval found: the number of its hits, and its best TOP_HITS."""
+
+    name: str
+    hits: int
+    best: tuple[Hit, ...]
+
+    @staticmethod
+    def of(name: str, hits: Sequence[Hit]) -> SearchFound:
+        return SearchFound(name=name, hits=len(hits), best=tuple(hits[:TOP_HITS]))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrieval:
     """The nodes and edges retrieved, most relevant first.
 
     Units: `ms` holds milliseconds by stage (embed, search, read). `notes` are codes of what was not
     available. `canvas_notes` are notes and frames of the graph; they do not count as nodes.
+    `searches` is what each search found before the hits were ranked together.
     """
 
     graph: Graph
@@ -58,6 +76,7 @@ class Retrieval:
     notes: tuple[str, ...] = ()
     canvas_notes: tuple[ScoredNode, ...] = ()
     ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    searches: tuple[SearchFound, ...] = ()
     cached: bool = False
 
     @property

@@ -177,6 +177,7 @@ class Retriever:
                 "search": (findings.searched - embedded) * 1e3,
                 "read": (done - findings.searched) * 1e3,
             },
+            searches=findings.searches,
         )
 
     async def _embed(

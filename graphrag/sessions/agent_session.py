@@ -100,6 +100,10 @@ class AgentSession(SessionState):
     automation_version: int = 1
     trigger: Trigger = "manual"
     scheduled_time: int = 0
+    reference_time: int | None = None
+    """The time from which periods are counted, if not `scheduled_time`: of the run that is tried
+    again.
+    """
     queued_time: int | None = None
     started_time: int | None = None
     ended_time: int | None = None
@@ -119,6 +123,11 @@ class AgentSession(SessionState):
     """Whether an operator was notified that an awaited proposal expires within a day."""
     unannounced: bool | None = None
     """Whether entering a phase of ANNOUNCED is not announced yet. Stored with the transition."""
+
+    @property
+    def reference(self) -> int:
+        """The time from which its periods are counted, however late it is."""
+        return self.scheduled_time if self.reference_time is None else self.reference_time
 
     @property
     def is_open(self) -> bool:

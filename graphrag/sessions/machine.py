@@ -30,7 +30,14 @@ from graphrag.sessions.phases import (
 # Phases that send requests to models. A run whose budget is spent does not enter them.
 _ASKING: Final = frozenset({Phase.EXECUTING_ENRICHMENTS, Phase.CALLING_AI})
 # Phases in which a session continues after its process died in them.
-_KEPT_WHEN_RECOVERED: Final = frozenset({Phase.EXECUTING_ENRICHMENTS, Phase.EXECUTING_ACTIONS})
+_KEPT_WHEN_RECOVERED: Final = frozenset(
+    {
+        Phase.EXECUTING_ENRICHMENTS,
+        Phase.PARSING_AI_RESPONSE,
+        Phase.EXECUTING_DATA_QUERIES,
+        Phase.EXECUTING_ACTIONS,
+    }
+)
 
 
 class SessionState(Document):

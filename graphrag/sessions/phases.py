@@ -8,7 +8,7 @@ The table is `transitions.csv`, with one row for each transition. Its columns:
   tried in order; the first whose guard holds is applied. If there is none, the event is late or
   repeated, and it is refused.
 - `next`: the next phase. SAME: the session does not change. RECOVERED: the phase in which a session
-  continues after its process died.
+  continues after its process died: the calls of an answer that was stored are run.
 - `waits_for`: content of a waiting phase; `kept`: the session waits for the same as before.
 - `ends`: the reason of an end or pause: an EndReason, `event` (the reason of the event) or
   `announced` (the reason in `waiting`). In `waiting_completion_confirmation` the reason is

@@ -3,9 +3,12 @@
 Pure functions; the caller passes the time.
 
 When clocks change: a fixed time that does not exist runs once, at the first minute after the gap; a
-time that exists twice runs the first time; `*` and `*/n` in minutes or hours follow elapsed time.
-Occurrences are in milliseconds since 1970 (UTC). Source of these rules: Debian's cron, implemented
-by `cronsim`.
+time that exists twice runs the first time; `*` and `*/n` in minutes or hours follow elapsed time:
+each minute that the clock shows, once or twice. Occurrences are in milliseconds since 1970 (UTC).
+Source of these rules: Debian's cron.
+
+`cronsim` reads the expressions, without a time zone: with one it steps whole hours, and misses
+times where clocks change by half an hour.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from heapq import merge
 from itertools import islice, pairwise
 from typing import Final, Literal
 from zoneinfo import ZoneInfo, available_timezones
@@ -75,13 +79,18 @@ class Schedule:
         if not 0 <= instant < _LATEST_MS:
             return
         last = instant
-        # When the clock is set back, an hour exists twice: CronSim starts in the first of the two,
-        # so occurrences before the instant are skipped.
-        for occurrence in CronSim(self.cron, datetime.fromtimestamp(instant / 1000, self.zone)):
-            at = round(occurrence.timestamp() * 1000)
+        for at in self._candidates(self.cron, _earliest_clock_time(instant, self.zone)):
             if at > last:
                 last = at
                 yield at
+
+    def _candidates(self, cron: str, start: datetime) -> Iterator[int]:
+        """Yields the instants of the clock times after `start`, in order, some of them twice."""
+        minute, hour, *_ = cron.split()
+        if minute.startswith("*") or hour.startswith("*"):
+            yield from merge(*(_instants(cron, start, self.zone, fold) for fold in (0, 1)))
+        else:
+            yield from (_first_instant(local, self.zone) for local in CronSim(cron, start))
 
     def next(self, instant: int) -> int | None:
         """Returns the first occurrence after an instant, or None."""
@@ -181,6 +190,38 @@ def due(
     return Due(run=run, dropped=max(0, count - len(run)), next=when.next(now))
 
 
+def _earliest_clock_time(instant: int, zone: ZoneInfo) -> datetime:
+    """Returns a clock time that no later instant is before.
+
+    A clock that is set back within a day shows times again that are before the present one.
+    """
+    now = datetime.fromtimestamp(instant / 1000, zone)
+    tomorrow = (now.astimezone(UTC) + timedelta(days=1)).astimezone(zone)
+    offsets = (now.utcoffset() or timedelta(), tomorrow.utcoffset() or timedelta())
+    return now.astimezone(UTC).replace(tzinfo=None) + min(offsets)
+
+
+def _instants(cron: str, start: datetime, zone: ZoneInfo, fold: int) -> Iterator[int]:
+    for local in CronSim(cron, start):
+        if (at := _instant(local, zone, fold)) is not None:
+            yield at
+
+
+def _instant(local: datetime, zone: ZoneInfo, fold: int) -> int | None:
+    """Returns when the clock shows a time: first, or with `fold` 1 last. None: it never does."""
+    at = local.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+    if at.astimezone(zone).replace(tzinfo=None, fold=0) != local:
+        return None
+    return round(at.timestamp() * 1000)
+
+
+def _first_instant(local: datetime, zone: ZoneInfo) -> int:
+    """Returns when the clock first shows a time, or the first whole minute after the gap."""
+    while (at := _instant(local, zone, 0)) is None:
+        local += timedelta(minutes=1)
+    return at
+
+
 def _until(when: Schedule, first: int, now: int) -> Iterator[int]:
     for at in when.after(first - 1):
         if at > now:
@@ -205,7 +246,10 @@ def _cron(text: str) -> str:
         raise ScheduleError(field="cron", reason="seconds", value=shown)
     if len(text) > MAX_CRON_CHARS or len(parts) != 5:
         raise ScheduleError(field="cron", reason="form", value=shown)
-    cron = " ".join(parts).upper()
+    minute, hour, day, month, weekday = (part.upper() for part in parts)
+    # As in Quartz, "?" leaves a day field open.
+    day, weekday = ("*" if part == "?" else part for part in (day, weekday))
+    cron = " ".join((minute, hour, day, month, weekday))
     try:
         next(CronSim(cron, datetime(2024, 1, 1, tzinfo=UTC)))
     except StopIteration:

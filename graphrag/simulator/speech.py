@@ -24,6 +24,7 @@ PROGRAM = "espeak-ng"
 PROGRAM_S = 20.0
 WORDS_A_MINUTE = 170
 MAX_CHARS = 2_000
+BRIEF_CHARS = 10
 MAX_CACHED = 200  # texts with their sound
 MAX_WAV_S = 300
 TONE_MS_A_CHAR = 60
@@ -43,9 +44,15 @@ class UnreadableWav(Exception):
 
 @final
 class Speech:
-    """Speaks texts and caches their sound. `program`: path of espeak-ng, None without it."""
+    """Speaks texts and caches their sound. `program`: path of espeak-ng, None without it.
 
-    def __init__(self, program: str | None, clips: Mapping[str, bytes]) -> None:
+    `max_chars`: of a text that are spoken.
+    """
+
+    def __init__(
+        self, program: str | None, clips: Mapping[str, bytes], *, max_chars: int = MAX_CHARS
+    ) -> None:
+        self._max_chars = max_chars
         self._program = program
         self._clips = clips
         self._cache: dict[tuple[str, str], bytes] = {}
@@ -66,9 +73,9 @@ class Speech:
             spoken = (
                 b""
                 if self._program is None
-                else _by_program(self._program, text[:MAX_CHARS], language)
+                else _by_program(self._program, text[: self._max_chars], language)
             )
-            sound = spoken or self._clips.get(text) or tones(text[:MAX_CHARS])
+            sound = spoken or self._clips.get(text) or tones(text[: self._max_chars])
             while len(self._cache) >= MAX_CACHED:
                 self._cache.pop(next(iter(self._cache)), None)
             self._cache[(text, language)] = sound
@@ -80,6 +87,13 @@ def speech() -> Speech:
     """Returns the best speech synthesis of this machine."""
     program = shutil.which(PROGRAM)
     return Speech(program, {} if program else packaged_clips())
+
+
+def brief_speech() -> Speech:
+    """Returns a synthesis whose texts all sound for less than a second, for calls to which nobody
+    listens.
+    """
+    return Speech(None, {}, max_chars=BRIEF_CHARS)
 
 
 def packaged_clips() -> dict[str, bytes]:

@@ -8,8 +8,6 @@ Source: MCP Apps, specification 2026-01-26 (io.modelcontextprotocol/ui).
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from functools import lru_cache
@@ -17,7 +15,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from graphrag.i18n import LANGUAGES, Language, page_texts
-from server.page_bundle import ROOT, joined_scripts, with_languages
+from server.page_bundle import ROOT, hash_source, joined_scripts, with_languages
 
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 URI: Final = "ui://nodius/proposal"
@@ -25,7 +23,7 @@ MIME_TYPE: Final = "text/html;profile=mcp-app"
 # Key of the data of the view in a result's `_meta`, which models do not read.
 RESULT_META: Final = "nodius/view"
 ENTRY: Final = "host/proposal.js"
-STYLES: Final = ("base", "canvas", "review", "proposal")
+STYLES: Final = ("first", "base", "canvas", "review", "proposal")
 _KEY = re.compile(r'"([a-z_]+(?:\.[\w-]+)+)"')
 _KEY_BEGINNING = re.compile(r"`([a-z_]+\.(?:[a-z_]+\.)*)\$\{")
 
@@ -59,7 +57,7 @@ def _joined(_: tuple[tuple[str, int], ...]) -> str:
     }
     for part in (script, style):
         assert "</s" not in part, "a part would end its element"
-    sources = f"script-src {_hash(script)}; style-src {_hash(style)}"
+    sources = f"script-src {hash_source(script)}; style-src {hash_source(style)}"
     policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
     data = json.dumps(texts, ensure_ascii=False).replace("<", "\\u003c")
     page = (
@@ -73,10 +71,6 @@ def _joined(_: tuple[tuple[str, int], ...]) -> str:
         f'<script type="module">{script}</script>\n</body>\n</html>\n'
     )
     return with_languages(page, "en")
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _texts(script: str, language: Language) -> dict[str, Any]:

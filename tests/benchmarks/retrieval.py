@@ -79,7 +79,7 @@ async def measure(
     vocabulary = synthetic.Vocabulary.make(1)
     filled = folder / "filled.json"
     if not await asyncio.to_thread(filled.exists):
-        figures = await _make(size, folder, embedder, vocabulary, packages)
+        figures = await make(size, folder, embedder, vocabulary, packages)
         await asyncio.to_thread(filled.write_text, json.dumps(figures))
     gc.collect()
     gc.freeze()
@@ -106,11 +106,11 @@ async def measure(
             )
         report.searches = await _search_recall(source, known, questions[-compared:])
         report.memory_bytes = max(0, resident() - before)
-    report.disk_bytes = await asyncio.to_thread(_size_of, folder)
+    report.disk_bytes = await asyncio.to_thread(size_of, folder)
     return report
 
 
-async def _make(
+async def make(
     size: int,
     folder: Path,
     embedder: EmbeddingProvider,
@@ -231,16 +231,16 @@ async def _search_recall(
         for field in FIELDS:
             found = await search_text(source, BIG, question, limit=20, field=field)
             wanted = await search_text(exact, BIG, question, limit=20, field=field)
-            shares.setdefault(f"text, {field}", []).append(_share(found, wanted))
+            shares.setdefault(f"text, {field}", []).append(share(found, wanted))
             vector = known.vectors[question]
             query = VectorQuery(vector=vector, model=known.model, limit=20, field=field)
             near = await search_vectors(source, BIG, query)
             nearest = await search_vectors(exact, BIG, query)
-            shares.setdefault(f"vectors, {field}", []).append(_share(near, nearest))
+            shares.setdefault(f"vectors, {field}", []).append(share(near, nearest))
     return {name: float(np.mean(values)) for name, values in shares.items()}
 
 
-def _share(found: Sequence[Hit], wanted: Sequence[Hit]) -> float:
+def share(found: Sequence[Hit], wanted: Sequence[Hit]) -> float:
     """Return the share of the wanted scores that was reached: hits of equal score are as good."""
     if not wanted:
         return 1.0
@@ -254,7 +254,7 @@ def _batches(items: Iterable[T], size: int) -> Iterable[list[T]]:
         yield batch
 
 
-def _size_of(folder: Path) -> int:
+def size_of(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 

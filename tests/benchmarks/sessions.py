@@ -71,6 +71,37 @@ async def start_delays(folder: Path, automations: int, within_s: int) -> list[fl
         return [((run.started_time or 0) - run.scheduled_time) / 1000 for run in begun]
 
 
+async def delays_at_one_time(
+    folder: Path, automations: int, places: int, spread_s: int
+) -> list[float]:
+    """Return how late runs begin that are due at one time, each on its graph, with a model that
+    answers at once; counted from the moment to which each is spread. Units: seconds.
+    """
+    async with SqliteDatabase(folder / "at_once.db") as database:
+        provider = ScriptedProvider(*[finish()] * automations)
+        night = night_on(
+            database, provider, clock=Now(), at_once=places, look_s=1.0, spread_s=spread_s
+        )
+        made = list[Automation]()
+        at = now_ms() + automations * 100
+        for number in range(automations):
+            key = f"flow-{number}"
+            await database.source("default").create_graph(
+                Graph(key=key, name=key, workspace="default")
+            )
+            made.append(await night.automation(name=key, graph_key=key, cron=None, dates=(at,)))
+        assert now_ms() < at
+        async with night.scheduler.ticking():
+            while now_ms() < at or await night.automations.due(now_ms(), limit=1):  # noqa: ASYNC110
+                await asyncio.sleep(TICK_S / 10)
+            await until(lambda: night.scheduler.is_idle)
+        delays = list[float]()
+        for each in made:
+            started = (await night.session(each)).started_time or 0
+            delays.append((started - at - night.worker.spread_ms(each.key)) / 1000)
+        return delays
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
     """What a conversation meets while nothing or a run works on its graph. Units: milliseconds."""
@@ -137,6 +168,11 @@ async def measured(given: argparse.Namespace) -> None:
         row(f"idle tick, {given.automations:,} automations, ms", took)
         delays = await start_delays(Path(folder), given.due, given.within)
         row(f"a run begins after it is due, {given.due} of them, s", delays)
+        delays = await delays_at_one_time(Path(folder), given.at_once, given.places, given.spread)
+        name = f"{given.at_once} due at one time, {given.places} places, spread over {given.spread} s, s"
+        row(name, delays)
+    if given.only_delays:
+        return
     met = await interrupted(given.chats)
     row(f"first piece of an answer ({FIRST_MS:g} ms the model's), ms", met.alone)
     row("  while a run works on the graph, ms", met.beside)
@@ -160,6 +196,10 @@ if __name__ == "__main__":
     parser.add_argument("--ticks", type=int, default=200)
     parser.add_argument("--due", type=int, default=30)
     parser.add_argument("--within", type=int, default=30, help="seconds in which they come due")
+    parser.add_argument("--at-once", type=int, default=200, help="automations due at one time")
+    parser.add_argument("--places", type=int, default=2, help="runs at one time")
+    parser.add_argument("--spread", type=int, default=60, help="seconds over which they are spread")
+    parser.add_argument("--only-delays", action="store_true", help="end after the first three rows")
     parser.add_argument("--chats", type=int, default=20, help="questions that interrupt a run")
     parser.add_argument("--streams", type=int, default=300)
     parser.add_argument("--pieces", type=int, default=100)

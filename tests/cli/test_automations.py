@@ -14,7 +14,7 @@ from datasources.base import Record
 from datasources.sqlite import SqliteDatabase
 from datasources.types import ROOT_WORKSPACE
 from graphrag.automations import runner, session_events
-from graphrag.automations.drafts import MAX_DATA_BYTES
+from graphrag.automations.drafts import MAX_DATA_BYTES, AutomationDraft
 from graphrag.automations.last_seen import mark_tick
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import SessionLimits
@@ -70,6 +70,12 @@ def test_an_automation_lives_from_its_template_to_its_removal(graph: str) -> Non
     key = listed["id"]
     assert (listed["name"], listed["mode"]) == ("Nightly check", "propose")
     assert len(printed(invoke("automations", "next", key, "-n", "3", "--json"))) == 3
+
+    tried = printed(invoke("automations", "try", key, "--json", exits=0))
+    assert (tried["run"]["phase"], len(tried["proposals"])) == ("waiting_validation", 1)
+    assert "would propose: " in invoke("automations", "try", key).stdout
+    invoke("review", "list", exits=EXIT_NOTHING)
+    invoke("automations", "runs", key, exits=EXIT_NOTHING)
 
     first = invoke("automations", "run", key, "--wait", "--json", exits=0)
     run = printed(first)
@@ -247,3 +253,78 @@ def test_what_starts_nothing_says_why(db: Path, tmp_path: Path) -> None:
         )
     missing = invoke("event", EVENT, "--db", f"sqlite:{tmp_path / 'none.db'}")
     assert (missing.exit_code, "there is no database" in missing.output) == (EXIT_NOTHING, True)
+
+
+EVERY_OPTION = {
+    "message": ["--message", "Look at the orders"],
+    "cron": ["--cron", "0 2 * * 1-5"],
+    "timezone": ["--timezone", "Europe/Paris"],
+    "event": ["--event", "deployed"],
+    "mode": ["--mode", "propose"],
+    "blocks": ["--use", "start"],
+    "only_if_changed": ["--always"],
+    "overlap": ["--overlap", "skip"],
+    "missed": ["--missed", "all"],
+    "catch_up_s": ["--catch-up", "3600"],
+    "require_validation": ["--by-policy"],
+    "proposal_ttl_s": ["--proposals-expire", "7200"],
+    "language": ["--report-lang", "fr"],
+    "provider": ["--run-provider", "ollama"],
+    "model": ["--run-model", "qwen3:8b"],
+    "day_start_hour": ["--day-start", "4"],
+    "first_day": ["--first-day", "sunday"],
+    "budget": ["--max-calls", "9", "--max-tokens", "5000", "--max-cost", "0.5"],
+}
+BUDGET = ["--max-active", "90", "--day-runs", "3", "--day-cost", "1.5"]
+# Given as an argument, or instead of one of these.
+OTHERWISE = {"graph_key", "name", "from_thread_id", "dates"}
+
+
+def test_every_field_of_an_automation_has_an_option(graph: str) -> None:
+    assert EVERY_OPTION.keys() == AutomationDraft.model_fields.keys() - OTHERWISE
+    options = [word for words in EVERY_OPTION.values() for word in words]
+    result = invoke("automations", "add", graph, "Orders", *options, *BUDGET, "--json")
+    assert result.exit_code == 0, result.output
+    added = printed(result)
+    for field, value in {
+        "onlyIfChanged": False,
+        "overlap": "skip",
+        "missed": "all",
+        "catchUpS": 3600,
+        "requireValidation": False,
+        "proposalTtlS": 7200,
+        "language": "fr",
+        "provider": "ollama",
+        "model": "qwen3:8b",
+        "dayStartHour": 4,
+        "firstDay": "sunday",
+        "event": "deployed",
+    }.items():
+        assert added[field] == value, field
+    assert added["budget"] == {
+        "modelCalls": 9,
+        "tokens": 5000,
+        "costUsd": 0.5,
+        "activeS": 90,
+        "dayRuns": 3,
+        "dayCostUsd": 1.5,
+    }
+    edit = ["automations", "edit", added["id"]]
+    edited = printed(invoke(*edit, "--only-if-changed", "--max-calls", "5", "--json"))
+    assert edited["onlyIfChanged"] is True
+    assert edited["budget"] == {**added["budget"], "modelCalls": 5}
+    refused = invoke(*edit, "--overlap", "never", exits=EXIT_FAILED)
+    assert "overlap: Input should be 'supersede' or 'skip'" in refused.output
+
+
+@pytest.mark.slow
+def test_the_end_of_a_run_is_confirmed_while_it_is_announced_only(graph: str) -> None:
+    limits = ["--template", "nightly-check", "--max-calls", "1"]
+    key = printed(invoke("automations", "add", graph, *limits, "--json"))["id"]
+    run = printed(invoke("automations", "run", key, "--wait", "--json", exits=EXIT_FAILED))
+    assert run["endReason"] == "LIMIT_REACHED"
+    unsaid = invoke("sessions", "confirm", run["sessionId"], exits=EXIT_USAGE)
+    assert "--end or --go-on" in unsaid.output
+    for answer in ("--end", "--go-on"):
+        late = invoke("sessions", "confirm", run["sessionId"], answer, exits=EXIT_FAILED)
+        assert "completed" in late.output.lower()

@@ -162,9 +162,9 @@ async def test_a_folder_of_a_workspace_restores_graphs_and_records_into_an_empty
     await filled(first)
     async with SqliteDatabase(first) as database:
         records = database.records("default")
-        await records.put(
-            Record(kind="thread", key="t", data={"graphKey": FLOW}), expected_version=None
-        )
+        for kind in ("thread", "imports", "usage", "embedding"):
+            stored = Record(kind=kind, key="t", data={"graphKey": FLOW})
+            await records.put(stored, expected_version=None)
         held = await back_up_folder(database, "default", folder, lambda _: None)
         with pytest.raises(FileExistsError):
             await back_up_folder(database, "default", folder, lambda _: None)
@@ -172,7 +172,8 @@ async def test_a_folder_of_a_workspace_restores_graphs_and_records_into_an_empty
             await restore_folder(database, "default", folder, lambda _: None)
     async with SqliteDatabase(second) as database:
         assert await restore_folder(database, "default", folder, lambda _: None) == held
-        assert await database.records("default").get("thread", "t") is not None
+        for kind in ("thread", "imports", "usage", "embedding"):
+            assert await database.records("default").get(kind, "t") is not None
     graphs, nodes, audit = await everything(second)
     before = await everything(first)
     assert [nodes, audit] == before[1:]

@@ -131,3 +131,8 @@ def test_a_graph_is_made_a_workflow_there(folder: Path, n8n: N8nDouble, env: Env
     assert (push["action"], push["state"]) == ("create", "verified")
     assert [each["name"] for each in n8n.workflows.values()] == ["Return"]
     assert "1 in step" in invoke("connections", exits=0).stdout
+
+
+def test_a_value_that_is_no_choice_is_refused_in_plain_words(folder: Path) -> None:
+    told = invoke("connect", "n8n", "http://n8n.example", "--push", "maybe", exits=2).stderr
+    assert "Invalid value for '--push': 'maybe' is not one of 'never', 'ask', 'approval'" in told

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_the_page_opens_on_one_answer_and_a_recorded_conversation(
     for _ in range(2):
         invoke("demo", "--serve", exits=0)
     threads = {one["title"]: one for one in printed(invoke("threads", "list", "--json"))}
-    assert len(threads) == 2
+    assert len(threads) == 3, "with that of the proposal that waits"
     answered = threads["What happens when fetching the players fails?"]
     assert served == [f"http://127.0.0.1:1/#graph=testgraph001&thread={answered['threadId']}"] * 2
     recorded = next(one for title, one in threads.items() if title.startswith("Recorded: "))
@@ -56,6 +57,38 @@ def test_the_page_opens_on_one_answer_and_a_recorded_conversation(
     assert "read_node_detail" in shown
     assert "fetch-api" in shown
     assert recorded["totalTokens"] > 1_000
+
+
+def test_the_demo_keeps_an_agent_a_finished_run_a_proposal_and_a_recording_but_not_what_was_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each is stored once: a second start doubles nothing, and brings nothing back."""
+    monkeypatch.setattr("cli.demo.serve_settings", lambda *_, **__: None)
+
+    def stored() -> tuple[list[Any], list[Any], list[Any]]:
+        agents = printed(invoke("agents", "list", "--json"))["agents"]
+        automations = printed(invoke("automations", "list", "--json"))
+        return agents, automations, printed(invoke("threads", "list", "--json"))
+
+    invoke("demo", "--serve", exits=0)
+    [agent], [automation], threads = stored()
+    assert (agent["id"], agent["state"]) == ("helpdesk", "stopped")
+    last = automation["last"]
+    assert (last["report"]["outcome"], last["endReason"]) == ("findings", "COMPLETED")
+    waiting = [one for one in threads if one["status"] == "waiting"]
+    assert len(waiting) == 1
+    assert sum(one["title"].startswith("Recorded: ") for one in threads) == 1
+    invoke("demo", "--serve", exits=0)
+    assert stored() == ([agent], [automation], threads)
+
+    invoke("agents", "delete", "helpdesk", exits=0)
+    invoke("automations", "remove", automation["id"], exits=0)
+    for one in threads:
+        if one in waiting or one["title"].startswith("Recorded: "):
+            invoke("threads", "delete", one["threadId"], exits=0)
+    invoke("demo", "--serve", exits=0)
+    agents, automations, rest = stored()
+    assert (agents, automations, len(rest)) == ([], [], 1)
 
 
 def test_the_demos_question_finds_where_errors_go(demo_db: str) -> None:

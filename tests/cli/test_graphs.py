@@ -45,6 +45,10 @@ def test_a_graph_is_introduced_and_the_trace_of_an_answer_is_shown(demo_db: str)
     assert any(found["nodes"][0]["key"] in line for line in lines)
     assert any(line.split()[:1] == ["retrieval"] for line in lines)
     invoke("trace", "never-was", exits=3)
+    [day] = printed(invoke("usage", "--by", "day", "--days", "7", "--json"))["groups"]
+    assert day["questions"] >= 1
+    assert day["name"] in invoke("usage", "--by", "day").stdout
+    invoke("usage", "--by", "day", "--days", "91", exits=2)
 
 
 def test_a_missing_database_is_said_and_not_made(folder: Path) -> None:

@@ -92,6 +92,14 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
     "calls_draining": LogEvent(
         "info", ("calls",), "The service is to stop, and lets so many calls end."
     ),
+    "notices_connected": LogEvent(
+        "info",
+        ("after_s",),
+        "The database tells changes; `after_s` is how long it did not, 0 at the start.",
+    ),
+    "notices_lost": LogEvent(
+        "warning", ("error",), "The database tells no changes: they are read at intervals."
+    ),
     "event_loop_late": LogEvent(
         "warning", ("late_s",), "Nothing was answered for so long: sound stopped."
     ),

@@ -258,6 +258,8 @@ def test_the_table_tells_every_setting_and_its_variable_works(
         "timezone": "Europe/Paris",
         "automations_yield": "false",
         "notify_url": "http://127.0.0.1:1/notices",
+        "notify_digest_at": "07:00",
+        "notify_mail_from": "nodius@example.com",
         "oidc_issuer": "https://login.example.com",
         "oidc_scopes": "openid groups",
         "oidc_roles": '{"groups": {"staff": "editor"}}',

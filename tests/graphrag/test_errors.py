@@ -13,6 +13,7 @@ import pytest
 from datasources import errors as data
 from graphrag.agent.events import FAULT_CODES, classify
 from graphrag.agents.errors import InvalidAgent
+from graphrag.app.database_transfer import CopyRefused
 from graphrag.approvals import errors as approvals
 from graphrag.automations.errors import AutomationRefused
 from graphrag.bridge.phone_messages import MessageRefused
@@ -53,7 +54,7 @@ ANSWERED = {
     *(AddressRefused, BadText, BuilderFailed, RequestFailed, TemplateFailed),
     *(RealtimeRefused, RealtimeUnreachable, EventRefused),
     *(PatchConflict, SecretInChange, PushStopped),
-    *(InvalidScript, LineRefused, UnreadableWav, PageNotJoined),
+    *(InvalidScript, LineRefused, UnreadableWav, PageNotJoined, CopyRefused),
 }
 """Caught where they are raised: a turn carries its own fault, and a client that is
 gone reads nothing.

@@ -201,6 +201,8 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
             "delivery",
             "calls_draining",
             "event_loop_late",
+            "notices_connected",
+            "notices_lost",
         ),
         *(
             "ws_chat",

@@ -20,6 +20,7 @@ from datasources.memory_overlay import MemoryOverlay
 from datasources.mock import MemoryDatabase
 from datasources.search import SearchRequest
 from datasources.types import Mutation
+from graphrag.app.replaceable_provider import ReplaceableProvider
 from graphrag.approvals import Approve
 from graphrag.approvals.pending_changes import PendingView
 from graphrag.embedding import embedder
@@ -30,6 +31,7 @@ from graphrag.live import LiveGraphs
 from graphrag.live.errors import LiveElsewhere
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.live_source import LiveSource, SavedSource
+from graphrag.llm import errors as model_errors
 from graphrag.llm.base import LLMProvider, ModelOptions, UsageReport, UserMessage
 from graphrag.llm.errors import ModelError
 from graphrag.llm.metered import MeteredEmbedder, ModelRequest, metered_call
@@ -153,7 +155,11 @@ def wrappers(protocol: type) -> set[type]:
 
 @pytest.mark.parametrize(
     ("protocol", "known"),
-    [(EmbeddingProvider, EMBEDDERS), (LLMProvider, {}), (GraphDataSource, SOURCES)],
+    [
+        (EmbeddingProvider, EMBEDDERS),
+        (LLMProvider, {ReplaceableProvider: ReplaceableProvider}),
+        (GraphDataSource, SOURCES),
+    ],
 )
 def test_every_wrapper_is_in_the_matrix(protocol: type, known: dict[type, Any]) -> None:
     assert wrappers(protocol) <= set(known)
@@ -165,6 +171,16 @@ def test_every_wrapper_is_in_the_matrix(protocol: type, known: dict[type, Any]) 
 async def test_an_embedder_raises_embedding_errors_only(kind: type, error: type[Exception]) -> None:
     with pytest.raises(EmbeddingError):
         await EMBEDDERS[kind](Fails(made(error))).embed(["text"])
+
+
+@pytest.mark.parametrize("error", subclasses(model_errors, ModelError))
+async def test_a_provider_that_can_be_exchanged_raises_model_errors_only(
+    error: type[Exception],
+) -> None:
+    provider = ReplaceableProvider(Fails(made(error)))  # type: ignore[arg-type]
+    with pytest.raises(ModelError):
+        async for _ in provider.stream([UserMessage(content="hi")]):
+            pass
 
 
 def limited() -> UsageMeter:

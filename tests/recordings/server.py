@@ -96,6 +96,11 @@ async def paused() -> dict[str, Any]:
         states["paused_run"] = await place.run(run, endReason="SUSPENDED")
         await until(lambda: len(model.requests) == 2)
         states["paused"] = await place.get("/api/automations")
+        while (
+            states["paused"]["automations"][0].get("lastSessionId") is None
+        ):  # counted a bit later
+            await asyncio.sleep(0.02)
+            states["paused"] = await place.get("/api/automations")
         talking.set()
         await conversation
     return states

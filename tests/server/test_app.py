@@ -39,6 +39,7 @@ from server.rest_review import DecisionRequest
 from server.run import make_routes, run_server
 from server.write_probe import WriteProbe
 from tests.server.test_probes import described, endpoints
+from tests.support.chosen_database import address_in
 from tests.support.profiles import examples as examples_of
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider
 from tests.support.service import (
@@ -374,7 +375,7 @@ async def test_a_turn_that_outlasts_the_grace_is_stopped_and_stored(
         asked.set()
         return Says(text="Half", held=asyncio.Event())
 
-    settings = {"db": f"sqlite:{tmp_path / 'n.db'}"}
+    settings = {"db": address_in(tmp_path / "n.db")}
     with socket.socket() as listening, ScriptedProvider(answers) as provider:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from datasources.errors import SourceUnavailable
-from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from graphrag.approvals import Approvals, Reject
 from graphrag.automations.last_seen import DAY_MS, Members
@@ -24,6 +23,7 @@ from server.review_feed import decided_elsewhere
 from tests.benchmarks import live_editing, streaming
 from tests.contracts.samples import a_graph, a_node
 from tests.support.agents import an_ask
+from tests.support.chosen_database import address_in, database_in
 from tests.support.served import served
 from tests.support.service import CHANGE, GRAPH, Service, service, token
 from tests.support.waiting import until
@@ -236,13 +236,13 @@ async def test_many_editors_see_every_edit_once_in_order() -> None:
 
 
 async def test_a_server_forgets_who_was_not_seen_for_the_term_of_history(tmp_path: Path) -> None:
-    async with SqliteDatabase(tmp_path / "nodius.db") as database:
+    async with database_in(tmp_path / "nodius.db") as database:
         for name, days in (("ann", 200), ("bob", 100)):
             at = now_ms() - days * DAY_MS
             await Members(database.records("default"), clock=lambda at=at: at).note(
                 Person(name, "viewer", "default")
             )
-    async with service(db=f"sqlite:{tmp_path / 'nodius.db'}") as running:
+    async with service(db=address_in(tmp_path / "nodius.db")) as running:
         records = running.state.backend.shared.database.records("default")
         async with asyncio.timeout(PATIENCE_S):
             while await records.get("member", "ann") is not None:  # noqa: ASYNC110 - no event tells it

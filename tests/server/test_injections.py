@@ -23,6 +23,7 @@ from server.errors import TurnBroken
 from server.redaction import without_places
 from tests.server.mcp.helpers import connected, said
 from tests.support import agui_runs
+from tests.support.chosen_database import address_in
 from tests.support.injection_payloads import hostile_document, injection_payloads
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import served
@@ -173,7 +174,7 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
 async def test_the_log_says_what_the_client_is_not_sent_under_the_id_of_its_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with service(db=f"sqlite:{tmp_path / 'n.db'}") as running, running.as_() as ed:
+    async with service(db=address_in(tmp_path / "n.db")) as running, running.as_() as ed:
         source = running.state.backend.shared.database.source("default")
 
         async def gone(*_: Any) -> Any:

@@ -16,6 +16,7 @@ from graphrag.live import AppliedEdit, LiveGraph
 from graphrag.live.edits import create_elements, create_sheet
 from graphrag.live.instruction_batch import apply_instructions
 from tests.graphrag.live.helpers import heard
+from tests.support.chosen_database import address_in
 from tests.support.service import GRAPH, Service, error_of, service, token
 from tests.support.ws_server import token as token_of
 from tests.support.ws_server import ws_server
@@ -112,7 +113,7 @@ async def test_a_node_that_somebody_worked_on_is_not_taken_away_by_who_made_it()
 
 
 async def test_a_taken_back_edit_is_stored_by_a_server_that_starts_later(tmp_path: Any) -> None:
-    db = f"sqlite:{tmp_path / 'n.db'}"
+    db = address_in(tmp_path / "n.db")
     async with service(db=db) as running, running.as_() as ed:
         raw = (await _sample()).encode()
         key = (await ed.post("/api/graphs/import", content=raw)).json()["graphKey"]

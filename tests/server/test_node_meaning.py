@@ -29,6 +29,17 @@ async def test_the_line_is_of_the_node_as_it_is_being_edited() -> None:
         assert "no node 'nope'" in error_of(missing)["message"]
 
 
+async def test_lines_of_several_nodes_leave_out_those_that_say_nothing_or_are_gone() -> None:
+    async with edited() as it:
+        asked = {"nodes": ["filter-active", "root", "gone", "filter-active"]}
+        answer = await it.ed.post(f"/api/graphs/{GRAPH}/meanings", json=asked)
+        assert answer.json() == {"does": {"filter-active": "minGames: 10"}}
+        refused_bodies: list[dict[str, list[str]]] = [{"nodes": []}, {"nodes": ["a"] * 301}, {}]
+        for wrong in refused_bodies:
+            refused = await it.ed.post(f"/api/graphs/{GRAPH}/meanings", json=wrong)
+            assert refused.status_code == 422
+
+
 async def test_a_proposed_node_says_what_it_does_alone_and_in_a_batch() -> None:
     request = {
         "type": "create_node",

@@ -10,7 +10,15 @@ import pytest
 
 from graphrag.i18n import LANGUAGES, Language, page_texts
 from server.mcp.app_resource import ENTRY
-from server.page_bundle import KINDS, ROOT, PageNotJoined, joined_scripts
+from server.page_bundle import (
+    FIRST_FILES,
+    KINDS,
+    ROOT,
+    PageNotJoined,
+    hash_source,
+    joined_page,
+    joined_scripts,
+)
 from tests.support.service import service
 
 FILES = sorted(path for path in ROOT.rglob("*") if path.is_file() and path.suffix != ".md")
@@ -25,6 +33,7 @@ async def test_the_page_is_served_to_anybody_with_a_policy_that_forbids_all_else
     async with service() as running, running.client() as client:
         answer = await client.get("/")
     assert answer.status_code == 200
+    (style,) = re.findall(r"<style>(.*?)</style>", answer.text, re.DOTALL)
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     policy = dict(
         part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; ")
@@ -32,7 +41,7 @@ async def test_the_page_is_served_to_anybody_with_a_policy_that_forbids_all_else
     assert policy == {
         "default-src": "'none'",
         "script-src": "'self'",
-        "style-src": "'self'",
+        "style-src": f"'self' {hash_source(style)}",
         "img-src": "'self' data:",
         "connect-src": "'self'",
         "base-uri": "'none'",
@@ -171,8 +180,8 @@ async def test_a_browser_gets_few_files_compressed_that_it_keeps_for_ever() -> N
         "early.js",
         "app.js",
         "page.css",
-        "en.json",
-        "fr.json",
+        "en.first.json",
+        "fr.first.json",
         "icon.svg",
     }
     for answer in (*files.values(), *late):
@@ -189,6 +198,22 @@ async def test_a_browser_gets_few_files_compressed_that_it_keeps_for_ever() -> N
     assert sum(len(gzip.compress(content, 9)) for content in whole) < 132_000, (
         "one language more than is loaded"
     )
+
+
+@pytest.mark.parametrize("language", [*LANGUAGES])
+async def test_the_texts_of_the_first_view_and_those_read_later_are_all_texts_once(
+    language: Language,
+) -> None:
+    _, files = joined_page()
+    whole, first, later = (
+        json.loads(files[f"{language}{part}.json"].content) for part in ("", ".first", ".later")
+    )
+    assert not set(first) & set(later)
+    assert {**first, **later} == whole == page_texts(language)
+    scripts = "".join(files[name].content.decode() for name in FIRST_FILES)
+    asked = set(re.findall(r"""\bt\(["'`]([\w.]+)["'`]""", scripts))
+    assert asked
+    assert asked <= set(first)
 
 
 def test_the_joined_scripts_hold_each_module_once_after_those_it_imports() -> None:
@@ -229,3 +254,14 @@ def test_a_module_that_cannot_be_joined_is_named(tmp_path: Path, text: str) -> N
     (tmp_path / "b.js").write_text("export const b = 1;\n")
     with pytest.raises(PageNotJoined, match=r"a\.js"):
         joined_scripts(tmp_path, {"app.js": ("a.js",)})
+
+
+async def test_icons_of_services_are_served_by_their_names_and_other_names() -> None:
+    async with service() as running, running.client() as client:
+        answer = await client.get("/web/icons", params={"names": "telegram,postgres,../x,,none"})
+        many = ",".join([*(f"none{i}" for i in range(300)), "telegram"])
+        cut = await client.get("/web/icons", params={"names": many})
+    icons = answer.json()["icons"]
+    assert set(icons) == {"telegram", "postgres"}
+    assert all(path.startswith(("M", "m")) for path in icons.values())
+    assert cut.json() == {"icons": {}}

@@ -18,11 +18,11 @@ import httpx2
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from datasources.sqlite import SqliteDatabase
 from graphrag.agent.thread_store import Threads
 from graphrag.approvals import Person
 from tests.server.test_two_servers import EVENTS, a_process, opened, streamed
 from tests.server.test_ws_sync import apply, move, node, register
+from tests.support.chosen_database import address_in, database_in
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.valid_history import check_valid
 from tests.support.waiting import until
@@ -44,7 +44,7 @@ def rest(port: int) -> httpx2.AsyncClient:
 
 async def statuses(db: Path) -> list[str]:
     """Return where the conversations stand; their histories must be such as a model takes."""
-    async with SqliteDatabase(db) as database:
+    async with database_in(db) as database:
         threads = Threads(database.records("default"))
         found = [(await threads.get(t.key, LOCAL)).thread for t in await threads.list(LOCAL)]
     for thread in found:
@@ -107,7 +107,7 @@ async def test_no_acknowledged_edit_is_lost_however_often_the_server_is_killed(f
     editors = [Known(name=f"editor{number}") for number in range(5)]
     numbers = [itertools.count() for _ in editors]
     for kill in range(4):
-        async with a_process(f"sqlite:{file}") as (process, port):
+        async with a_process(address_in(file)) as (process, port):
             work = [
                 asyncio.create_task(editor.edit(port, count))
                 for editor, count in zip(editors, numbers, strict=True)
@@ -121,7 +121,7 @@ async def test_no_acknowledged_edit_is_lost_however_often_the_server_is_killed(f
             await asyncio.gather(*work)
         for count in numbers:
             _next_triple(count)
-        async with a_process(f"sqlite:{file}") as (_, port), rest(port) as reader, at(port):
+        async with a_process(address_in(file)) as (_, port), rest(port) as reader, at(port):
             nodes = (await reader.get(f"/api/graphs/{GRAPH}/nodes")).json()["nodes"]
         stored = {found["_key"]: found["posX"] for found in nodes}
         assert not [wrong for editor in editors for wrong in editor.lost(stored)]
@@ -143,7 +143,7 @@ async def test_a_server_that_ends_lets_requests_finish_and_stores_what_it_stops(
     half = Answer(pieces=streamed("Half an ", ends=False), headers=EVENTS, fault="hang")
     with ScriptedServer() as model:
         async with (
-            a_process(f"sqlite:{file}", model.url) as (process, port),
+            a_process(address_in(file), model.url) as (process, port),
             at(port) as client,
             rest(port) as caller,
         ):

@@ -27,6 +27,7 @@ from server.mcp.tool_answers import proposal_view
 from server.workspaces import WorkspaceResolver
 from tests.server.mcp.helpers import connected
 from tests.support.agui_runs import interrupts, run, said
+from tests.support.chosen_database import address_in
 from tests.support.databases import nba_file
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
@@ -232,7 +233,7 @@ class Clients:
 
 @asynccontextmanager
 async def clients(tmp_path: Path) -> AsyncGenerator[Clients]:
-    database = f"sqlite:{await nba_file(tmp_path)}"
+    database = address_in(await nba_file(tmp_path))
     async with AsyncExitStack() as stack:
         model = stack.enter_context(MovingModel())
         given: dict[str, Any] = {"db": database, "rate_limit": 0}

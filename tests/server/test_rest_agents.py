@@ -10,6 +10,7 @@ import pytest
 
 from tests.graphrag.agents.managing import document
 from tests.support.commands import run_command
+from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import served
 from tests.support.service import GRAPH, Service, answered, error_of, service
@@ -137,6 +138,64 @@ async def test_a_tool_is_tried_dry_and_shows_no_secret(secret: str) -> None:
         ]
 
 
+async def test_a_tool_of_a_document_that_is_not_stored_is_sent_and_shows_request_answer_and_time(
+    secret: str,
+) -> None:
+    with ScriptedServer() as api:
+        host = api.url.removeprefix("http://")
+        step = {"url": "{{base_url}}/number", "extract": {"n": "$.n"}}
+        tool = {
+            **TOOL,
+            "url": "{{base_url}}/orders/{{pre.n}}",
+            "pre_steps": [step],
+            "on_success_flags": ["cancelled"],
+        }
+        given = document(
+            base_url=api.url,
+            tools={"cancel": tool},
+            secrets=[{"name": "KEY", "hosts": [host]}],
+        )
+        api.play(
+            Answer(body={"n": 7}),
+            Answer(status=201, body={"said": secret, "none": None, "long": "x" * 20_000}),
+        )
+        async with (
+            service(agent_http_allow=host) as running,
+            running.as_("ann", "admin") as ann,
+        ):
+            body = {"document": given, "tool": "cancel", "args": {}, "ctx": {"phone": "+33"}}
+            # Dry, the number that the step would find is missing in the address.
+            dry = error_of(await ann.post("/api/agent-trials", json=body))
+            assert (dry["code"], api.requests) == ("invalid", [])
+            sent = await ann.post("/api/agent-trials", json={**body, "dryRun": False})
+            assert secret not in sent.text
+            found = sent.json()
+            assert (found["ok"], found["status"], found["flags"]) == (True, 201, ["cancelled"])
+            first, second = found["requests"]
+            assert (first["status"], first["answer"]) == (200, '{"n":7}')
+            assert second["url"] == f"{api.url}/orders/7"
+            assert second["headers"] == {"Authorization": "Bearer [secret KEY]"}
+            assert second["answer"].startswith('{"said":"[secret KEY]","none":null')
+            assert len(second["answer"]) <= 16_100
+            assert second["ms"] >= 0
+            assert api.requests[1].headers["authorization"] == f"Bearer {secret}"
+            assert (await ann.get("/api/agents")).json()["agents"] == []
+
+
+async def test_a_try_is_refused_where_a_call_would_be(secret: str) -> None:
+    async with service() as running, running.as_("ann", "admin") as ann:
+        closed = document(tools={"look": {"type": "http", "url": "http://127.0.0.1:9/x"}})
+        body = {"document": closed, "tool": "look", "dryRun": False}
+        [request] = (await ann.post("/api/agent-trials", json=body)).json()["requests"]
+        assert request["code"] == "address_not_allowed"
+        wrong = {"document": document(channels=[]), "tool": "look"}
+        assert error_of(await ann.post("/api/agent-trials", json=wrong))["code"] == "invalid_agent"
+        other = {"document": closed, "tool": "other"}
+        assert error_of(await ann.post("/api/agent-trials", json=other))["code"] == "not_found"
+        huge = {"document": "x" * 400_000, "tool": "look"}
+        assert (await ann.post("/api/agent-trials", json=huge)).status_code in (413, 422)
+
+
 async def test_the_secrets_of_the_service_are_not_those_of_other_workspaces(secret: str) -> None:
     async with service() as running, running.as_("eve", "admin", "elsewhere") as eve:
         await stored(eve, **WITH_TOOL)
@@ -161,13 +220,14 @@ async def test_tools_and_deliveries_of_agents_are_counted() -> None:
 
 
 READS = [("GET", "/api/agents"), ("GET", AT), ("GET", "/api/agents/schema")]
-WRITES = [
+WRITES: list[tuple[str, str, dict[str, Any] | None]] = [
     ("PUT", AT, {"document": document()}),
     ("POST", "/api/agents/check", {"document": document()}),
     ("POST", f"{AT}/start", None),
     ("POST", f"{AT}/stop", None),
     ("POST", f"{AT}/rollback", {"version": 1}),
     ("POST", f"{AT}/tools/cancel/try", {}),
+    ("POST", "/api/agent-trials", {"document": document(), "tool": "cancel"}),
     ("DELETE", AT, None),
     ("POST", "/api/deliveries/x:on_end/retry", None),
 ]

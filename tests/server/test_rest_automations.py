@@ -247,3 +247,37 @@ async def test_a_stored_run_repeats_no_instructions() -> None:
             SESSION_KIND, session
         )
         assert [message["role"] for message in record.data["conversationHistory"]] == ["user"]
+
+
+async def test_a_run_is_tried_again_for_its_own_time_once_it_has_ended() -> None:
+    async with service() as running, running.as_() as ed:
+        automation = (await made(ed, cron=None, onlyIfChanged=False))["id"]
+        began = (await ed.post(f"/api/automations/{automation}/run")).json()["sessionId"]
+        await running.state.backend.scheduler.run_due()
+        first = (await ed.get(f"/api/sessions/{began}")).json()
+        again = (await ed.post(f"/api/sessions/{began}/retry")).json()
+        assert again["sessionId"] != began
+        assert again["referenceTime"] == first["scheduledTime"]
+        read = (await ed.get(f"/api/sessions/{again['sessionId']}")).json()
+        assert read["messages"][0]["execution"]["scheduledTime"] == first["scheduledTime"]
+        await running.state.backend.scheduler.run_due()
+        third = (await ed.post(f"/api/sessions/{again['sessionId']}/retry")).json()
+        assert third["referenceTime"] == first["scheduledTime"], "of the first, however often"
+        await running.state.backend.scheduler.run_due()
+        async with running.as_("other") as other:
+            refused = await other.post(f"/api/sessions/{began}/retry")
+            assert error_of(refused)["code"] in ("forbidden", "not_found")
+
+
+async def test_a_reviewer_pauses_all_with_a_reason_and_the_rules_say_who(no_runs: Service) -> None:
+    async with no_runs.as_() as ed, no_runs.as_("rev", "reviewer") as rev:
+        automation = (await made(ed))["id"]
+        body = {"reason": "The model is being replaced"}
+        assert error_of(await ed.post("/api/automation-rules/pause", json=body))["code"]
+        await rev.post("/api/automation-rules/pause", json=body)
+        [rules] = (await ed.get("/api/automation-rules")).json()["workspaces"]
+        assert (rules["paused"]["by"], rules["paused"]["reason"]) == ("rev", body["reason"])
+        refused = error_of(await ed.post(f"/api/automations/{automation}/run"))
+        assert "The model is being replaced" in refused["message"]
+        await rev.post("/api/automation-rules/resume")
+        assert (await ed.post(f"/api/automations/{automation}/run")).status_code == 202

@@ -13,6 +13,7 @@ from server.rest_connections import ConnectionDetail, GraphConnections, Workflow
 from tests.graphrag.connections.conftest import ADMIN, new, workflow
 from tests.graphrag.connections.test_node_red import flow
 from tests.server.test_ws_sync import LATE
+from tests.support.chosen_database import address_in
 from tests.support.databases import nba_file
 from tests.support.service import GRAPH, Service, error_of, service
 from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double, node_red
@@ -170,7 +171,7 @@ async def test_a_server_that_is_away_is_told_in_the_language_of_the_reader(
 
 @pytest.mark.slow
 async def test_a_server_that_starts_again_follows_its_connections(tmp_path: Path) -> None:
-    db = f"sqlite:{await nba_file(tmp_path)}"
+    db = address_in(await nba_file(tmp_path))
     (tmp_path / "red").mkdir()
     async with node_red(tmp_path / "red") as server:
         await server.deploy(flow("return msg;"))
@@ -191,7 +192,7 @@ async def test_a_server_that_starts_again_follows_its_connections(tmp_path: Path
 async def test_what_one_server_pulls_joins_what_people_edit_at_another(
     tmp_path: Path, n8n: N8nDouble
 ) -> None:
-    db = f"sqlite:{await nba_file(tmp_path)}"
+    db = address_in(await nba_file(tmp_path))
     order = n8n.put(workflow("Order", "Check", limit=1))
     async with ws_server(db=db) as a, ws_server(db=db) as b, a.client(token()) as client:
         at_a = await a.state.workspace("default")

@@ -11,6 +11,7 @@ from graphrag.automations.drafts import MAX_DATA_BYTES
 from graphrag.automations.event_starts import KEPT_MS, KIND, MAX_DATA_CHARS, EventAnswer, claim_key
 from graphrag.roles import Person
 from tests.server.test_rest_automations import DRAFT, made
+from tests.support.chosen_database import address_in
 from tests.support.databases import nba_file
 from tests.support.service import Service, error_of, service
 
@@ -111,7 +112,7 @@ async def test_people_start_their_own_and_other_workspaces_none() -> None:
 
 @pytest.mark.slow
 async def test_a_key_is_taken_once_by_fifty_at_once_and_at_two_servers(tmp_path: Any) -> None:
-    database = f"sqlite:{await nba_file(tmp_path)}"
+    database = address_in(await nba_file(tmp_path))
     given: dict[str, Any] = {"db": database, "automations_at_once": 0, "rate_limit": 0}
     async with (
         service(**given) as first,

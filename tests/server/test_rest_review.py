@@ -13,6 +13,7 @@ from graphrag.llm.base import UsageReport
 from server import approval_documents
 from server.rest_graphs import GraphDetail
 from server.rest_review import ApprovalDocument, AuditVerdict
+from tests.support.chosen_database import address_in
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, answered, error_of, service
 
@@ -371,7 +372,7 @@ async def test_a_person_at_their_limit_stops_no_other_and_a_restart_forgets_noth
     tmp_path: Path,
 ) -> None:
     settings = {
-        "db": f"sqlite:{tmp_path / 'one.db'}",
+        "db": address_in(tmp_path / "one.db"),
         "max_person_tokens": 50_000,
         "max_total_tokens": 500_000,
     }

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from datasources.mock import MemoryDatabase
-from datasources.sqlite import SqliteDatabase
 from datasources.types import ROOT_WORKSPACE
 from graphrag.app.api_keys import HELD_S, KIND, MAX_KEYS, PROPOSING, ApiKeys, TooManyKeys
 from graphrag.approvals.programs import program_of
 from graphrag.roles import ClientInfo
 from tests.graphrag.llm.wire import openai_text, streamed
 from tests.server.mcp.helpers import connected
+from tests.support.chosen_database import database_in
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.served import served
 from tests.support.service import GRAPH, SECRET, error_of, service
@@ -292,7 +292,7 @@ async def test_without_sign_in_a_key_lets_a_program_in_from_elsewhere_as_its_use
 
 
 async def test_revoking_is_never_overwritten_by_a_use_that_is_noted(tmp_path: Path) -> None:
-    async with SqliteDatabase(tmp_path / "g.db") as database:
+    async with database_in(tmp_path / "g.db") as database:
         clocks = Clocks()
         here, there = (clocks.keys(database.records(ROOT_WORKSPACE)) for _ in range(2))
         key, text = await here.create(user="ed", role="editor", workspaces=["w"])

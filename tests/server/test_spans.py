@@ -30,7 +30,9 @@ from graphrag.agent import assistant, turn_trace
 from graphrag.agent.turn_trace import KIND, TURNS, Traces, TurnTrace
 from graphrag.app.databases import open_database
 from graphrag.llm.errors import ModelUnauthorized
+from graphrag.retrieval.retrieval_result import TOP_HITS
 from tests.server.test_two_servers import EVENTS, a_process, opened, streamed
+from tests.support.chosen_database import address_in
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.served import served
@@ -208,7 +210,7 @@ async def test_a_server_sends_its_spans_and_hands_the_context_on(
     given = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.address}
     with ScriptedServer() as model:
         model.play(Answer(pieces=streamed("It is logged."), headers=EVENTS))
-        async with a_process(f"sqlite:{file}", model.url, environment=given) as (process, port):
+        async with a_process(address_in(file), model.url, environment=given) as (process, port):
             async with await opened(port) as connection:  # it answers
                 await connection.close()
             address = f"http://127.0.0.1:{port}"
@@ -238,7 +240,7 @@ async def test_a_server_sends_its_spans_and_hands_the_context_on(
     assert "SECRETQ" not in str(collector.spans)
 
 
-READS = Says(calls=[call("get_node_detail", {"node_key": "fetch-api"})])
+READS = Says(calls=[call("read_node_detail", {"node_key": "fetch-api"})])
 CHANGES = Says(
     calls=[
         call(
@@ -280,6 +282,22 @@ async def test_a_turn_is_traced_over_its_wait_and_seen_by_owner_and_admins_alone
         assert found["nodes"][0]["reasons"]
         assert spans[5]["attributes"]["approvalId"] == waits["approvals"][0]["id"]
         assert spans[2]["attributes"]["inputTokens"] > 0
+        by = {one["name"]: one for one in found["searches"]}
+        assert by["text"]["hits"] == len(by["text"]["best"]) or len(by["text"]["best"]) == TOP_HITS
+        assert found["stages"]["search"] > 0
+        assert spans[3]["attributes"]["result"].startswith("_key: fetch-api")
+        assert [spans[6]["attributes"]["status"], spans[8]["attributes"]["status"]] == [
+            "waiting",
+            "idle",
+        ]
+        assert spans[8]["attributes"]["answer"].endswith("Done.")
+        assert turn["question"] == asked["message"]
+        [brief] = (await ed.get(f"{path}/trace?brief=true")).json()["turns"]
+        assert brief == {**turn, "spans": [], "context": []}
+        assert (await ed.get(f"{path}/trace?turn=1")).json() == traced.json()
+        assert (await ed.get(f"{path}/trace?turn=2")).json()["turns"] == []
+        for wrong in ("turn=0", "turn=99999999999", "turn=x", "brief=perhaps"):
+            assert (await ed.get(f"{path}/trace?{wrong}")).status_code == 422
         assert turn["context"][0]["role"] == "system"
         assert asked["message"] in turn["context"][-1]["text"]
         assert (await admin.get(f"{path}/trace")).json() == traced.json()
@@ -296,11 +314,30 @@ async def test_a_turn_is_traced_over_its_wait_and_seen_by_owner_and_admins_alone
         ):
             [group] = (await admin.get("/api/usage", params={"by": by})).json()["groups"]
             assert (group["name"], group["calls"]) == (name, 3)
+            assert (group["questions"], group["decisions"]) == (1, 1)
             assert group["totalTokens"] > 0
-        assert (await ed.get("/api/usage?by=person")).status_code == 403
+            assert (await ed.get("/api/usage", params={"by": by})).json()["groups"] == [group]
+        for days in (0, 91, "x"):
+            assert (
+                await ed.get("/api/usage", params={"by": "day", "days": days})
+            ).status_code == 422
+        async with running.as_("vic", "viewer") as viewer:
+            assert (await viewer.get("/api/usage?by=person")).json()["groups"] == []
         await ed.delete(path)
         records = running.state.backend.shared.database.records("default")
         assert await records.query(KIND) == []
+
+
+async def test_parts_of_a_trace_are_bounded() -> None:
+    long = "é" * 9_000
+    async with answered(Says(calls=[call("search_nodes", {"query": long})]), long) as (ed, _, _):
+        done = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hi"})).json()
+        [turn] = (await ed.get(f"/api/ai/thread/{done['threadId']}/trace")).json()["turns"]
+    facts = {span["operation"]: span["attributes"] for span in turn["spans"]}
+    assert len(facts["execute_tool"]["arguments"]) == turn_trace.MAX_ARGUMENT_CHARS
+    assert len(facts["execute_tool"]["result"]) <= turn_trace.MAX_RESULT_CHARS
+    assert len(facts["invoke_agent"]["answer"]) == turn_trace.MAX_ANSWER_CHARS
+    assert facts["invoke_agent"]["answerChars"] == len(long)
 
 
 @pytest.mark.parametrize("days", [0, 30])
@@ -340,7 +377,7 @@ async def _bounded(db_records: Any) -> None:
     assert [one["turn"] for one in turns] == list(range(4, TURNS + 4))
     assert {len(one["spans"]) for one in turns} == {turn_trace.MAX_SPANS}
     assert await traces.of_thread("old") == []
-    assert len(await traces.chats(0, 10)) == 0
+    assert [turn.calls async for turn in traces.turns(0)] == [[]] * TURNS
     chat = TurnTrace(traces)
     chat.add("chat", "chat m", 1.0, model="m")
     for number in range(21):
@@ -348,8 +385,7 @@ async def _bounded(db_records: Any) -> None:
         await traces.keep({**facts, **more}, chat)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(turn_trace, "PAGE", 5)
-        assert len(await traces.chats(now + 1, 10_000)) == 21
-        assert len(await traces.chats(now + 1, 7)) == 7
+        assert len([turn async for turn in traces.turns(now + 1)]) == 21
 
 
 async def test_of_a_conversation_that_is_deleted_while_it_is_answered_nothing_stays() -> None:
@@ -374,5 +410,5 @@ async def test_of_a_conversation_that_is_deleted_while_it_is_answered_nothing_st
 
 @pytest.fixture(params=["memory", "sqlite", "arango"])
 def db_url(request: pytest.FixtureRequest, tmp_path: Any) -> str:
-    urls = {"memory": "memory:", "sqlite": f"sqlite:{tmp_path / 'n.db'}"}
+    urls = {"memory": "memory:", "sqlite": address_in(tmp_path / "n.db")}
     return urls.get(request.param) or request.getfixturevalue("arango_address")

@@ -29,6 +29,7 @@ from server.ws_ai import AiLimits
 from tests.graphrag.live.helpers import a_bench
 from tests.server.test_ws_ai import chat, propose
 from tests.server.test_ws_sync import LATE, apply, move, node, register
+from tests.support.chosen_database import address_in
 from tests.support.databases import put_sample
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider
@@ -49,7 +50,7 @@ async def prepared(address: str) -> None:
 def db(request: pytest.FixtureRequest) -> str:
     """The address of a database with the sample graph."""
     if request.param == "sqlite":
-        return f"sqlite:{request.getfixturevalue('file')}"
+        return address_in(request.getfixturevalue("file"))
     asyncio.run(prepared(address := request.getfixturevalue("arango_address")))
     return address
 

@@ -20,7 +20,9 @@ from datasources.base import RecordStore
 from datasources.mock import MemoryDatabase
 from datasources.types import ROOT_WORKSPACE
 from graphrag.agent.thread_store import Thread
+from graphrag.app.databases import open_database
 from graphrag.automations.automation import Automation
+from graphrag.automations.automation_store import Automations
 from graphrag.config import SettingsError
 from graphrag.delivery_queue import DELAYS_MS, KEPT_MS
 from graphrag.live.edits import rename_sheet
@@ -31,6 +33,7 @@ from server.app import create_app
 from server.metrics import Metrics
 from server.webhooks import GATHER_S, KIND, Webhooks, WebhookTarget
 from tests.graphrag.approvals.helpers import a_bench
+from tests.support.chosen_database import address_in
 from tests.support.databases import nba_file
 from tests.support.service import GRAPH, service, settings_of
 from tests.support.waiting import until
@@ -138,6 +141,7 @@ async def test_what_waits_is_sent_until_it_is_taken_each_time_the_same() -> None
         "auto/au_1/5",
     )
     assert seen[0]["automation"] == {"id": "au_1", "name": "Nightly"}
+    assert seen[0]["link"].endswith("/#graph=g&panel=automations&run=auto%2Fau_1%2F5")
     assert "secret" not in json.dumps(seen)
 
 
@@ -221,7 +225,7 @@ async def test_what_happens_at_the_end_of_a_server_is_stored(tmp_path: Path) -> 
     left = {one["event"]: one["body"].get("nodesSaved") for one in await sender.stored()}
     assert left == {"automation_ended": None, "graph_changed": 2}
     given: dict[str, Any] = {
-        "db": f"sqlite:{await nba_file(tmp_path)}",
+        "db": address_in(await nba_file(tmp_path)),
         "notify_url": "http://127.0.0.1:9",
     }
     async with service(**given, public_url="https://nodius.example.com/") as running:
@@ -368,7 +372,7 @@ async def test_decisions_and_changes_of_a_server_are_sent(
 ) -> None:
     monkeypatch.setitem(Webhooks.__init__.__kwdefaults__, "gather_s", 0.05)
     with listening(*[200] * 6) as (url, seen):
-        given: dict[str, Any] = {"db": f"sqlite:{await nba_file(tmp_path)}", "notify_url": url}
+        given: dict[str, Any] = {"db": address_in(await nba_file(tmp_path)), "notify_url": url}
         async with service(**given) as running, running.as_() as ed:
             asked = {"graphKey": GRAPH, "message": 'rename error-handler to "Report error"'}
             made = (await ed.post("/api/ai/chat", json=asked)).json()["approvals"][0]
@@ -453,3 +457,31 @@ def test_ended_runs_and_times_are_counted() -> None:
     assert 'nodius_sessions_total{kind="automation",reason="ERROR"} 1.0' in text
     assert "nodius_session_start_delay_seconds_sum 3.0" in text
     assert 'nodius_occurrences_total{result="unchanged"} 1.0' in text
+
+
+async def test_a_time_at_which_no_server_ran_is_told_once_by_whichever_server_comes(
+    tmp_path: Path,
+) -> None:
+    given: dict[str, Any] = {
+        "db": address_in(await nba_file(tmp_path)),
+        "notify_url": "http://127.0.0.1:9",
+        "automations_at_once": 0,
+    }
+    draft = {"graphKey": GRAPH, "name": "Nightly", "message": "Check", "cron": "0 2 * * *"}
+    async with service(**given) as running, running.as_("al", "admin") as admin:
+        made = (await admin.post("/api/automations", json=draft)).json()
+    missed = made["nextTime"] - 86_400_000 * 2
+    async with open_database(given["db"], "default") as database:
+        store = Automations(database.records("default"), workspace="default")
+        await store.update(made["id"], lambda one: one.model_copy(update={"next_time": missed}))
+    async with service(**given) as one, service(**given) as other:
+        for each in (one, other):
+            await each.state.backend.scheduler.tick()
+        async with one.as_("al", "admin") as admin:
+            told = (await admin.get("/api/webhooks")).json()["webhooks"]
+            counted = [each.state.monitoring.metrics.text().decode() for each in (one, other)]
+    assert [(hook["event"], hook["body"]["scheduledTime"]) for hook in told] == [
+        ("automation_late", missed)
+    ]
+    assert "nodius_automations_due 1.0" in counted[0]
+    assert sum("nodius_occurrences_late_total 1.0" in text for text in counted) == 1

@@ -12,6 +12,7 @@ import pytest
 from graphrag.approvals import Approve, Person, Reject
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
+from tests.support.chosen_database import address_in
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.waiting import until
 from tests.support.ws_server import GRAPH, Client, answered_ws, token, ws_server
@@ -150,7 +151,7 @@ async def test_interrupt_without_a_thread_means_the_turn_of_its_id(
 @pytest.mark.slow
 async def test_the_next_message_right_after_an_answer_is_never_refused(file: Path) -> None:
     with ScriptedProvider(*("Yes." for _ in range(31))) as model:
-        settings = {"db": f"sqlite:{file}", "rate_limit": 0}
+        settings = {"db": address_in(file), "rate_limit": 0}
         async with ws_server(model, **settings) as server, server.client(token()) as client:
             end = (await chat(client, 1))[-1]
             for number in range(30):
@@ -162,7 +163,7 @@ async def test_the_next_message_right_after_an_answer_is_never_refused(file: Pat
 async def test_the_next_message_right_after_an_interrupt_is_never_refused(file: Path) -> None:
     halves = [step for _ in range(8) for step in (Says(text="half", held=asyncio.Event()), "Yes.")]
     with ScriptedProvider("Hi.", *halves) as model:
-        settings = {"db": f"sqlite:{file}", "rate_limit": 0}
+        settings = {"db": address_in(file), "rate_limit": 0}
         async with ws_server(model, **settings) as server, server.client(token()) as client:
             thread = (await chat(client, 1))[-1]["threadId"]
             for _ in range(8):

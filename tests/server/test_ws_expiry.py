@@ -16,6 +16,7 @@ from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from tests.server.test_ws_ai import chat, propose
 from tests.server.test_ws_sync import apply, move, register
+from tests.support.chosen_database import address_in
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.ws_server import GRAPH, Client, Running, answered_ws, token, ws_server
 
@@ -244,8 +245,8 @@ async def test_a_turn_at_another_server_is_announced_once(file: Path) -> None:
         ScriptedProvider("One.", Says(text="Two.", held=held)) as model,
         AsyncExitStack() as stack,
     ):
-        a = await stack.enter_async_context(ws_server(model, db=f"sqlite:{file}"))
-        b = await stack.enter_async_context(ws_server(db=f"sqlite:{file}", options=quick))
+        a = await stack.enter_async_context(ws_server(model, db=address_in(file)))
+        b = await stack.enter_async_context(ws_server(db=address_in(file), options=quick))
         at_a = await stack.enter_async_context(a.client(token()))
         at_b = await stack.enter_async_context(b.client(token()))
         thread = (await chat(at_a, 1))[-1]["threadId"]

@@ -3,6 +3,7 @@ saving, roles, isolation.
 """
 
 import asyncio
+import itertools
 import json
 from contextlib import AsyncExitStack
 from typing import Any
@@ -411,14 +412,21 @@ async def test_others_on_the_sheet_see_who_points_where_and_nothing_of_it_is_kep
             await eve.send("presence", x=0, y=0)  # registered nowhere: nobody is sent it
             await ann.send("presence", x=10.5, y=-3, selection=selected)
             seen = await ben.until("presence")
-            for x in range(500):  # far more than anybody may see
-                await ann.send("presence", x=x, y=0)
+            moving = asyncio.create_task(ben.until("presence"))
+            for x in itertools.count():  # far more than anybody may see
+                await ann.send("presence", x=x, y=0, selection=selected, dx=x, dy=-20.5)
+                if x >= 500 and moving.done():
+                    break
             await apply(ann, move("fetch-api", 77))
             refused = await ann.ask("presence", _id=9, x=1, y=1, selection=[*selected, "more"])
             late = await register(eve, since=0)
         while not (gone := await ben.until("presence")).get("gone"):
             pass
     assert (seen["x"], seen["y"], seen["selection"], seen["sheetId"]) == (10.5, -3, selected, "0")
+    dragged = [one for one in ben.seen if one["type"] == "presence" and "dx" in one]
+    assert dragged
+    assert all((one["dx"], one["dy"]) == (one["x"], -20.5) for one in dragged)
+    assert not {"dx", "dy"} & seen.keys()
     assert (seen["userId"], gone["member"]) == ("ann", seen["member"])
     assert [one["type"] for one in ben.seen].count("presence") < 100
     assert refused["_response"]["status"] is False

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datasources.base import Database
-from datasources.mock import open_nba
 from datasources.types import Graph, Mutation, Node
 from graphrag.agent.assistant import GraphAssistant
 from graphrag.agent.events import Event
@@ -34,6 +33,7 @@ from graphrag.llm.usage_meter import UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import Retriever
 from tests.support.agents import EDITOR, collected
+from tests.support.chosen_database import sample_database
 from tools.http.executor import HttpExecutor
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS
@@ -153,7 +153,7 @@ def chats_on(
             records, threads, agents, workspace="default", locale=Locale(), leases=leases, **timed
         )
     )
-    caller = ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=pricing)
+    caller = ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=lambda: pricing)
     blocks = BlockReader(
         checker=BlockChecker(source=source, history=GraphHistory(records=records)),
         box=box,
@@ -198,7 +198,7 @@ async def chats_of(
     provider: LLMProvider, *documents: Mapping[str, Any], executor: HttpExecutor | None = None
 ) -> AsyncGenerator[ChatSetting]:
     """Yield conversations on the sample graph, with agents of documents."""
-    async with open_nba("default") as database:
+    async with sample_database() as database:
         await with_other_graph(database)
         named = {each["agent"]["id"]: each for each in documents or (agent_document(),)}
         yield chats_on(database, provider, named, executor or NO_REQUESTS)

@@ -115,6 +115,7 @@ class DyingRecords:
         self._after = after
         self.writes = 0
         self.is_dead = False
+        self.notices = records.notices
 
     async def _write(self, write: Callable[[], Any]) -> Any:
         self.writes += 1

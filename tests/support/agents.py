@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from datasources.base import Database, MutableGraphDataSource
-from datasources.mock import open_nba
 from datasources.types import Node
 from graphrag.agent.assistant import GraphAssistant
 from graphrag.agent.events import Event
@@ -27,6 +26,7 @@ from graphrag.llm.registry import FREE, Pricing
 from graphrag.llm.usage_meter import UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import Retriever
+from tests.support.chosen_database import sample_database
 from tests.support.scripted_provider import ScriptedProvider, Step
 from tools.base import Tool
 from tools.read_tools import READ_TOOLS
@@ -94,7 +94,9 @@ def setting_on(
         box,
         source,
         meter=meter,
-        pricing=Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE),
+        pricing=lambda: Pricing(
+            model=provider.model, genai_provider=None, fixed=None, fallback=FREE
+        ),
     )
     blocks = BlockReader(
         checker=BlockChecker(source=source, history=GraphHistory(records=records)),
@@ -132,7 +134,7 @@ def setting_on(
 
 @asynccontextmanager
 async def setting_of(provider: LLMProvider, **more: Any) -> AsyncIterator[Setting]:
-    async with open_nba("default") as database:
+    async with sample_database() as database:
         yield setting_on(database, provider, **more)
 
 

@@ -32,6 +32,8 @@ NOT_SENT = {
     "POST /api/sessions/{session_id}/confirm": "a run is about to end for seconds only",
     "POST /api/sessions/{session_id}/resume": "only a run that lost the network can be resumed",
     "POST /api/sessions/{session_id}/answer": "only a model proposes in a run",
+    "POST /api/sessions/{session_id}/retry": "the automation of the run is removed by then",
+    "POST /api/automations/{automation_id}/trial": "only a model works on a run to its end",
     "POST /api/deliveries/{delivery_id}/retry": "a delivery is owed only where an API was away",
     **dict.fromkeys(
         (
@@ -54,6 +56,18 @@ NOT_SENT = {
         "no workflow server runs there",
     ),
     "POST /api/settings/test": "it asks the service of a model",
+    **dict.fromkeys(
+        ("GET /api/administration/settings", "PUT /api/administration/settings"),
+        "they name every setting that may be changed",
+    ),
+    "GET /api/administration/findings": "it examines this computer",
+    **dict.fromkeys(
+        (
+            "POST /api/administration/backup",
+            "GET /api/administration/backup",
+        ),
+        "a database in memory has no copy",
+    ),
     "POST /api/agents/{agent_id}/talk": "the service of the model that speaks is not set up",
     "POST /api/calls/{call_id}/end": "a call is open only while somebody talks",
     "POST /voice/{workspace}/{agent_id}": "the telephone service signs it",

@@ -46,7 +46,7 @@ class Setting:
         return automation_service(
             self.services,
             on_changed=self.wake,
-            pricing=lambda: self.pricing,
+            pricing=lambda *_: self.pricing,
             clock=lambda: self.now,
         )
 

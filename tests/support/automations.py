@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from datasources.base import Database
-from datasources.mock import open_nba
 from graphrag.agent.assistant import GraphAssistant
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.session_agent import RUN_LIMITS, SessionAgent
@@ -38,6 +37,7 @@ from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.machine import SessionLimits
 from graphrag.sessions.phases import EventName
 from tests.support.agents import EDITOR, GRAPH
+from tests.support.chosen_database import sample_database
 from tests.support.clock import MONDAY, Clock
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 from tools.read_tools import READ_TOOLS
@@ -89,9 +89,11 @@ class Night:
         made = made.model_copy(update={"next_time": made.schedule.next(self.clock())})
         return await self.automations.create(made, [said])
 
-    async def ran(self, *text: str, **fields: Any) -> Automation:
+    async def ran(
+        self, text: str = "Look for what is wrong.", blocks: Sequence[SentBlock] = (), **fields: Any
+    ) -> Automation:
         """Store an automation, as `automation` does, and run it on Monday at two."""
-        made = await self.automation(*text, **fields)
+        made = await self.automation(text, blocks, **fields)
         await self.run_at(TWO)
         return made
 
@@ -137,6 +139,7 @@ def night_on(
     pricing: Pricing | None = None,
     free: frozenset[ActionClass] = frozenset(),
     listeners: RunListeners | None = None,
+    spread_s: int = 0,
 ) -> Night:
     clock = clock or Clock()
     source = database.source("default")
@@ -158,7 +161,7 @@ def night_on(
             guard=calls.guarded,
         ),
         approvals=approvals,
-        caller=ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=price),
+        caller=ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=lambda: price),
         calls=calls,
         limits=RUN_LIMITS,
     )
@@ -173,7 +176,7 @@ def night_on(
         automations, agent, slots, limits=limits, listeners=listeners, sleep=clock.sleep
     )
     conversations = TurnLeases(records)
-    worker = Worker(automations, runner, approvals, conversations)
+    worker = Worker(automations, runner, approvals, conversations, spread_s=spread_s)
 
     async def names() -> list[str]:
         return ["default"]
@@ -196,7 +199,7 @@ def night_on(
 
 @asynccontextmanager
 async def night_of(provider: LLMProvider, **more: Any) -> AsyncGenerator[Night]:
-    async with open_nba("default") as database:
+    async with sample_database() as database:
         yield night_on(database, provider, **more)
 
 

@@ -7,15 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from datasources import postgres
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import Database
 from datasources.mock import MemoryDatabase, open_nba
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
+from tests.support.chosen_database import database_in
 from tests.support.service import GRAPH
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("arango", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=[
+        "memory",
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.slow),
+        pytest.param("arango", marks=pytest.mark.slow),
+    ]
+)
 def database_of_a_kind(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Database]:
     """What makes a database of each kind, not yet opened; of a file and a server, the same
     one each time.
@@ -24,6 +33,9 @@ def database_of_a_kind(request: pytest.FixtureRequest, tmp_path: Path) -> Callab
         return MemoryDatabase
     if request.param == "sqlite":
         return lambda: SqliteDatabase(tmp_path / "graphs.db")
+    if request.param == "postgres":
+        there = postgres.parse_address(request.getfixturevalue("postgres_url"))
+        return lambda: postgres.PostgresDatabase(there)
     address = parse_address(request.getfixturevalue("arango_address"))
     return lambda: ArangoDatabase(address)
 
@@ -57,8 +69,8 @@ async def put_sample(database: Database) -> None:
 
 
 async def nba_file(folder: Path) -> Path:
-    """Write a database file with the sample graph into a folder; return its path."""
+    """Stores the sample graph in the database of a path in a folder; returns the path."""
     path = folder / "two.db"
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         await put_sample(database)
     return path

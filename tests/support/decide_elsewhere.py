@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 
-from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Approve, Person, Reject
+from tests.support.chosen_database import database_in
 
 REVIEWER = Person("elsewhere", "reviewer", "default")
 
 
 async def main(path: str, first: str, *others: str) -> None:
-    async with SqliteDatabase(Path(path)) as database:
+    async with database_in(path) as database:
         approvals = Approvals(database.source("default"), database.records("default"))
         await approvals.decide(first, Approve(), REVIEWER)
         for approval_id in others:

@@ -4,8 +4,9 @@ of its own.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from typing import Any
 
@@ -16,10 +17,28 @@ from pydantic_settings import EnvSettingsSource
 from graphrag.samples.restaurant_bodies import register_sample_builders
 from graphrag.sessions import schedules
 from tests.support.arango import arango, arango_address, arango_double, arango_faults, one_database
-from tests.support.databases import database, database_of_a_kind, memory
+from tests.support.chosen_database import (
+    CHOSEN,
+    drop_databases_in,
+    remove_new_databases,
+    use_server,
+)
+from tests.support.databases import database, database_of_a_kind, memory, put_sample
 from tests.support.log_entries import log_entries
 from tests.support.planted import leak_guard, nothing_planted_leaves
-from tests.support.short_waits import short_ends_of_servers, short_looks, threads_of_all_loops
+from tests.support.postgres import (
+    pgvector_server,
+    pgvector_url,
+    postgres_server,
+    postgres_servers,
+    postgres_url,
+)
+from tests.support.short_waits import (
+    no_looks,
+    short_ends_of_servers,
+    short_looks,
+    threads_of_all_loops,
+)
 from tests.support.ws_contract import messages_as_documented, messages_looked_at
 
 __all__ = [
@@ -32,7 +51,9 @@ __all__ = [
 ]
 __all__ += ["database", "database_of_a_kind", "memory"]
 __all__ += ["leak_guard", "messages_as_documented", "messages_looked_at", "nothing_planted_leaves"]
-__all__ += ["short_ends_of_servers", "short_looks", "threads_of_all_loops"]
+__all__ += ["pgvector_server", "pgvector_url"]
+__all__ += ["postgres_server", "postgres_servers", "postgres_url"]
+__all__ += ["no_looks", "short_ends_of_servers", "short_looks", "threads_of_all_loops"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -78,6 +99,24 @@ def worked_out_once() -> Iterator[None]:
         patch.setattr(EnvSettingsSource, "__call__", said_by_the_environment)
         patch.setattr(schedules, "shortest_distance_s", cache(schedules.shortest_distance_s))
         yield
+
+
+if CHOSEN:
+
+    @pytest.fixture(scope="session", autouse=True)
+    def chosen_server(request: pytest.FixtureRequest) -> None:
+        """Starts the server that has the databases of the tests."""
+        asyncio.run(use_server(request.getfixturevalue(f"{CHOSEN}_server"), put_sample))
+
+    @pytest.fixture(autouse=True)
+    async def chosen_databases(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+        """Removes the databases of a test after it."""
+        with_folder = "tmp_path" in request.fixturenames
+        folder = request.getfixturevalue("tmp_path") if with_folder else None
+        yield
+        await remove_new_databases()
+        if folder is not None:
+            drop_databases_in(folder)
 
 
 @pytest.fixture

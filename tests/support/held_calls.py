@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from datasources.base import Database, RecordStore
-from datasources.mock import open_nba
 from graphrag.agent.requested_calls import CallLog
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import Thread, Threads
@@ -32,6 +31,7 @@ from graphrag.voice.call_setup import CallSetup
 from graphrag.voice.call_slots import CallSlots
 from graphrag.voice.dependencies import CallDependencies, RecordedAnswers
 from tests.support.agent_life import Api, ApiExecutor, Sent, Shop, compiled, document
+from tests.support.chosen_database import sample_database
 from tests.support.clock import Clock
 from tests.support.waiting import until
 from tools.http.executor import HttpExecutor
@@ -377,7 +377,7 @@ async def held_call(
 
     async with AsyncExitStack() as stack:
         if database is None:
-            database = await stack.enter_async_context(open_nba("default"))
+            database = await stack.enter_async_context(sample_database())
         agent = compiled(document)
         stored = database.records("default")
         parts = _parts_of(

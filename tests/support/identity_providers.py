@@ -36,9 +36,9 @@ def mock_provider(**people: list[str]) -> Iterator[str]:
     with warnings.catch_warnings(
         record=True
     ):  # it uses parts of Authlib that will go, and so it says
+        warnings.simplefilter("ignore")
         import oidc_provider_mock as mock
 
-        warnings.simplefilter("ignore")
         known = [
             mock.User(sub=name, claims={"name": name.title(), "groups": groups})
             for name, groups in people.items()

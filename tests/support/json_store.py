@@ -35,6 +35,7 @@ from datasources.mutations import (
     encode_document,
     graph_after,
 )
+from datasources.notices import SILENT, NoticeRouter
 from datasources.record_kinds import QueryOptions, RecordQuery, Where
 from datasources.search import SearchHits, SearchRequest
 from datasources.types import (
@@ -122,6 +123,11 @@ class JsonRecords(RecordStore):
             if record is not None:
                 records[write.kind, write.key] = record
         return records
+
+    async def get_page(self, kind: str, *, after: str | None = None, limit: int) -> list[Record]:
+        of_kind = [one for one in self.stored.values() if one.kind == kind]
+        later = [one for one in of_kind if after is None or one.key > after]
+        return sorted(later, key=lambda one: one.key)[: max(0, limit)]
 
     async def query(
         self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]
@@ -270,6 +276,9 @@ class JsonSource(HeldReads):
         kept.stored = after
         return graph
 
+    async def get_own_configs(self) -> list[NodeTypeConfig]:
+        return [config for _, config in sorted(self.database.types(self.workspace).items())]
+
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         check_owner(config, self.workspace, "node_configs")
         types = self.database.types(self.workspace)
@@ -347,6 +356,10 @@ class JsonDatabase:
     def types(self, workspace: str) -> Mapping[str, NodeTypeConfig]:
         """Returns the types that a workspace has stored, by key."""
         return self.configs.get(workspace, {})
+
+    @property
+    def notices(self) -> NoticeRouter:
+        return SILENT
 
     def source(self, workspace: str) -> JsonSource:
         return JsonSource(self, workspace)

@@ -24,6 +24,7 @@ from graphrag.roles import Person
 from graphrag.voice.call_records import Call
 from server.app import create_app, running
 from server.server_state import ServerState
+from tests.support.chosen_database import sample_address
 from tests.support.scripted_provider import ScriptedProvider, Step
 
 SECRET = "a secret of tests, long enough for HS256"
@@ -79,7 +80,7 @@ def settings_of(**given: Any) -> Settings:
     """Return settings for tests: the sample graph in memory, no model, sign-in with SECRET."""
     return Settings(
         **{
-            "db": "memory:",
+            "db": given.get("db") or sample_address(),
             "provider": "offline",
             "embeddings": "none",
             "auth_secret": SECRET,

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.support.chosen_database import address_in
 from tests.support.databases import nba_file
 from tests.support.served import served
 from tests.support.service import token
@@ -22,7 +23,7 @@ async def run(*command: str) -> int:
     """Run a command beside the service; return its exit code."""
     with tempfile.TemporaryDirectory() as folder:
         path = await nba_file(Path(folder))
-        async with served(db=f"sqlite:{path}", rate_limit=0) as running:
+        async with served(db=address_in(path), rate_limit=0) as running:
             given = {"NODIUS_URL": running.address, "NODIUS_TOKEN": token()}
             process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **given})
             return await process.wait()

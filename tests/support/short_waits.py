@@ -17,14 +17,24 @@ from graphrag.agent.turn_lease import TurnLeases
 STEP_S = 0.002
 LOOKS_S = {
     "datasources.arango.connection.LONGEST_PAUSE_S": 0.02,
-    "graphrag.agents.deliveries._POLL_S": 0.02,
+    "graphrag.agents.deliveries.POLL_S": 0.02,
     "graphrag.agents.life.STOP_S": 0.05,
-    "graphrag.automations.session_control._POLL_S": 0.01,
+    "graphrag.automations.session_control.POLL_S": 0.01,
     "graphrag.voice.call_feed.LOOK_S": 0.05,
     "graphrag.voice.call_service.POLL_S": 0.01,
     "server.change_feed.StoreWatch.look_s": 0.1,
 }
 """What is looked at again and again, after so long."""
+FURTHER_LOOKS = (
+    "graphrag.app.api_keys.HELD_S",
+    "graphrag.automations.runner.CONFIRMATION_POLL_S",
+    "graphrag.automations.scheduler.TICK_S",
+    "graphrag.connections.server_connections.LOOK_S",
+    "graphrag.voice.active_call.DECISIONS_S",
+    "graphrag.workspace_ticker.TICK_S",
+)
+"""What is looked at again and again, and waits in tests as long as in the service."""
+HOURS_S = 36_000.0
 _threads = ThreadPoolExecutor(32, thread_name_prefix="tests")
 
 
@@ -74,6 +84,15 @@ def short_looks() -> Iterator[None]:
             patch.setattr(name, seconds)
         patch.setitem(TurnLeases.__init__.__kwdefaults__, "look_s", 0.05)
         yield
+
+
+@pytest.fixture
+def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not told is seen in hours: a test ends only where a notice is heard."""
+    for name in (*LOOKS_S, *FURTHER_LOOKS):
+        if not name.startswith("datasources."):
+            monkeypatch.setattr(name, HOURS_S)
+    monkeypatch.setitem(TurnLeases.__init__.__kwdefaults__, "look_s", HOURS_S)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -152,8 +152,8 @@ class SaveStatusBroadcast(SentMessage):
 
 
 class PresenceBroadcast(SentMessage):
-    """Where somebody on the sheet points at (null: nowhere) and what they selected;
-    `gone`: they left.
+    """Where somebody on the sheet points at (null: nowhere), what they selected, and how far they
+    drag it just now (absent: not at all); `gone`: they left.
 
     `member`: which connection.
     """
@@ -166,6 +166,8 @@ class PresenceBroadcast(SentMessage):
     x: int | float | None = ABSENT
     y: int | float | None = ABSENT
     selection: list[str] = ABSENT
+    dx: int | float = ABSENT
+    dy: int | float = ABSENT
     gone: Literal[True] = ABSENT
 
 

@@ -25,6 +25,7 @@ from graphrag.llm.base import LLMProvider
 from server.server_state import ServerState
 from server.startup import ServerSetup, open_server
 from server.ws import WsOptions, router
+from tests.support.chosen_database import sample_address
 from tests.support.scripted_provider import ScriptedProvider, Step
 from tests.support.served import answering
 from tests.support.ws_contract import look_at_asked, look_at_sent
@@ -142,7 +143,7 @@ async def ws_server(
     Units: `send_buffer` in bytes that the system takes for a client that does not read.
     """
     given = {
-        "db": "memory:",
+        "db": settings.get("db") or sample_address(),
         "embeddings": "none",
         "provider": "offline",
         "auth_secret": SECRET,

@@ -18,6 +18,7 @@ from tools.http.request_rendering import RequestRenderer, unrendered
 from tools.http.scope import ConversationValues, Visits
 from tools.http.secret_values import Secrets
 from tools.http.tool_run import (
+    Exchange,
     ToolOutcome,
     ToolRun,
     evaluate_answer,
@@ -66,13 +67,27 @@ class HttpExecutor:
         await self._client.aclose()
 
     async def run(
-        self, tool: CompiledTool, args: Mapping[str, Any], values: ConversationValues, call_id: str
+        self,
+        tool: CompiledTool,
+        args: Mapping[str, Any],
+        values: ConversationValues,
+        call_id: str,
+        *,
+        exchanges: list[Exchange] | None = None,
     ) -> ToolOutcome:
-        """Runs a tool and returns its outcome. Sets stored values and flags in `values.ctx`."""
+        """Runs a tool and returns its outcome. Sets stored values and flags in `values.ctx`.
+
+        `exchanges` gets the requests that were sent and their answers, with secrets masked.
+        """
         begun = time.perf_counter()
-        visits = Visits(time.monotonic() + tool.timeout_s)
         run = ToolRun(
-            tool=tool, args=args, values=values, call_id=call_id, clock=self._clock, visits=visits
+            tool=tool,
+            args=args,
+            values=values,
+            call_id=call_id,
+            clock=self._clock,
+            visits=Visits(time.monotonic() + tool.timeout_s),
+            exchanges=exchanges,
         )
         outcome = await self._outcome(run)
         outcome = replace(outcome, ms=round((time.perf_counter() - begun) * 1e3))
@@ -148,7 +163,9 @@ class HttpExecutor:
             stopped = await self._step(run, step, str(place))
             if stopped is not None:
                 return stopped
-        run.answer = await self._sent(self._main(run))
+        request = self._main(run)
+        shown = request if run.exchanges is None else self._main(run, dry=True)
+        run.answer = await self._kept(run, request, shown)
         return None
 
     async def _read_answer(self, run: ToolRun) -> ToolOutcome:
@@ -170,7 +187,9 @@ class HttpExecutor:
             if stopped is not None:
                 return stopped
         if step.url is not None:
-            run.answer = await self._sent(self._of_tool(run, step, place))
+            request = self._of_tool(run, step, place)
+            shown = request if run.exchanges is None else self._of_tool(run, step, place, dry=True)
+            run.answer = await self._kept(run, request, shown)
             if not run.answer.ok:
                 raise RequestFailed("refused_by_server", fact=str(run.answer.status))
         if not step.extract and step.fail_if is None:
@@ -220,6 +239,27 @@ class HttpExecutor:
         if request.timeout_s is not None:
             return prepared
         return replace(prepared, timeout_s=run.tool.request_timeout_s)
+
+    async def _kept(
+        self, run: ToolRun, request: PreparedRequest, shown: PreparedRequest
+    ) -> HttpAnswer:
+        """Sends a request of a tool, and keeps it as it is `shown` if the run keeps its exchanges.
+
+        Raises: RequestFailed.
+        """
+        begun = time.perf_counter()
+        answer = code = None
+        try:
+            answer = await self._sent(request)
+        except RequestFailed as failed:
+            code = failed.code
+            raise
+        else:
+            return answer
+        finally:
+            if run.exchanges is not None:
+                ms = round((time.perf_counter() - begun) * 1e3)
+                run.exchanges.append(Exchange(request=shown, ms=ms, answer=answer, code=code))
 
     async def _sent(self, request: PreparedRequest) -> HttpAnswer:
         """Sends a request. Returns the answer with secrets masked. Raises: RequestFailed."""

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from tools.http.compiled import CompiledTool
 from tools.http.expressions import Expression
-from tools.http.fetch import FailCode, HttpAnswer, RequestFailed
+from tools.http.fetch import FailCode, HttpAnswer, PreparedRequest, RequestFailed
 from tools.http.filters import TemplateFailed
 from tools.http.model import PreStep, Returned
 from tools.http.scope import ConversationValues, Scope, Visits
@@ -40,12 +40,23 @@ class ToolOutcome:
     ms: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A request that a tool sent, its secrets masked, and the answer; `code`: why there is none."""
+
+    request: PreparedRequest
+    ms: int
+    answer: HttpAnswer | None = None
+    code: FailCode | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class ToolRun:
     """One call of a tool: its arguments, the values extracted by its steps (`pre`), and the last
     answer.
 
     `visits`: the number of values that its JSONPaths may still visit, within the tool's timeout.
+    `exchanges` gets the requests that were sent; None: they are not kept.
     """
 
     tool: CompiledTool
@@ -56,6 +67,7 @@ class ToolRun:
     visits: Visits = field(default_factory=Visits)
     pre: dict[str, Any] = field(default_factory=dict[str, Any])
     answer: HttpAnswer | None = None
+    exchanges: list[Exchange] | None = None
 
     def scope(self, error: str | None = None) -> Scope:
         answer = self.answer

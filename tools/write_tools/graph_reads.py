@@ -87,10 +87,10 @@ async def load_near(
     around = sorted({*keys_named(action, "node"), *also})
     edges = {edge.key: edge for edge in await source.get_edges_of(graph_key, around)}
     # also of new edges: they may replace none
-    elsewhere = keys_named(action, "edge") - edges.keys()
-    edges |= {
-        edge.key: edge for edge in await source.get_edges_by_key(graph_key, sorted(elsewhere))
-    }
+    elsewhere = sorted(keys_named(action, "edge") - edges.keys())
+    if elsewhere:
+        named = await source.get_edges_by_key(graph_key, elsewhere)
+        edges |= {edge.key: edge for edge in named}
     ends = {end for edge in edges.values() for end in (edge.source, edge.target)}
     nodes = {
         node.key: node

@@ -41,6 +41,8 @@ def model_errors() -> list[type[ModelError]]:
 
 
 def made(kind: type[ModelError], reason: str) -> ModelError:
+    if kind is errors.ModelNotUsable:
+        return errors.ModelNotUsable(provider="p", reason=reason, setting="s_key")
     if kind is errors.ModelTimedOut:
         return errors.ModelTimedOut(provider="p", seconds=3, reason=reason)
     return kind(provider="p", reason=reason)

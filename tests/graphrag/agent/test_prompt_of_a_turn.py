@@ -1,6 +1,7 @@
 """Levels of a turn's prompt: instructions, nodes that are always sent, and what follows."""
 
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from graphrag.i18n import Language
 from graphrag.llm.base import Message, SystemMessage
 from graphrag.llm.errors import ModelContextTooLong
 from graphrag.llm.tokens import prompt_tokens
+from graphrag.prompts import RunFacts
 from graphrag.retrieval.always_sent import MAX_ALWAYS_SENT, always_sent_keys, write_always_sent
 from graphrag.retrieval.prepared_prompt import write_instructions
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
@@ -105,20 +107,23 @@ async def test_the_instructions_of_a_run_say_its_limits_whatever_the_graph(
 ) -> None:
     async with scripted() as (setting, _):
 
-        async def written(kind: Any) -> str:
+        async def written(run: RunFacts | None) -> str:
             graph = await setting.source.get_graph(GRAPH)
             made = await write_instructions(
-                setting.source, graph, role="editor", language=language, session_kind=kind, calls=20
+                setting.source, graph, role="editor", language=language, run=run
             )
             return made.content
 
-        run = await written("automation")
-        chat = await written("chat")
+        facts = RunFacts(
+            occurrence=datetime(2026, 5, 1, tzinfo=UTC), timezone="UTC", trigger="manual", calls=20
+        )
+        run = await written(facts)
+        chat = await written(None)
         node = await setting.node("fetch-api")
         copy = node.model_copy(update={"key": "fetch-again"})
         await setting.source.apply(Mutation(graph_key=GRAPH, put_nodes=[copy]))
-        assert await written("automation") == run
-        assert await written("chat") != chat
+        assert await written(facts) == run
+        assert await written(None) != chat
     assert "finish_automation" in run
     assert "20" in run
     assert "finish_automation" not in chat

@@ -9,12 +9,12 @@ import pytest
 
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
-from datasources.sqlite import SqliteDatabase
 from graphrag.agent.thread_store import StoredThread, ThreadBusy, ThreadNotFound
 from graphrag.agents.errors import DeliveryNotFound, DeliveryRefused
 from tests.support.agent_life import SECOND, Api, Killed, Sent, Server, server_on
 from tests.support.agents import EDITOR, VIEWER
 from tests.support.automations import DAY, HOUR, MINUTE
+from tests.support.chosen_database import database_in
 from tests.support.clock import Clock
 from tests.support.waiting import until
 from tools.http.fetch import HttpAnswer, RequestFailed
@@ -109,7 +109,7 @@ async def test_a_conversation_killed_at_any_write_ends_once_and_owes_nothing_in_
     at = 0
     while True:
         at += 1
-        opened = MemoryDatabase() if kind == "memory" else SqliteDatabase(tmp_path / f"{at}.db")
+        opened = MemoryDatabase() if kind == "memory" else database_in(tmp_path / f"{at}.db")
         async with opened as database:
             api = Api(answers={"/calls": ids})
             clock = Clock()

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from datasources.mock import MemoryDatabase
-from datasources.sqlite import SqliteDatabase
 from graphrag.agents.agent_store import Agents
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning, AgentStateRefused, InvalidAgent
 from graphrag.agents.manager import LOOK_MS
 from tests.graphrag.agents.managing import ADMIN, ManagerCase, document
+from tests.support.chosen_database import database_in
 from tools.http.problems import DocumentProblem
 from tools.http.secret_values import Secrets
 
 
 @pytest.fixture
 async def case(tmp_path: Path) -> AsyncIterator[ManagerCase]:
-    async with SqliteDatabase(tmp_path / "agents.db") as database:
+    async with database_in(tmp_path / "agents.db") as database:
         yield ManagerCase(database)
 
 

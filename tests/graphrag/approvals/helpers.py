@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 
 from datasources.base import Database
-from datasources.mock import MemoryDatabase
 from datasources.types import Mutation, NodeTypeConfig
 from graphrag.approvals import Approval, Approvals, Person, Policy
 from tests.contracts.samples import (
@@ -21,6 +20,7 @@ from tests.contracts.samples import (
     snapshot,
 )
 from tests.support.agents import an_ask
+from tests.support.chosen_database import fresh_database
 from tests.support.clock import Clock
 
 VIEWER = Person("vera", "viewer", WORKSPACE)
@@ -99,7 +99,7 @@ def with_handles(config: NodeTypeConfig) -> NodeTypeConfig:
 
 
 async def a_bench(database: Database | None = None, **options: Any) -> Bench:
-    bench = Bench(database=database or MemoryDatabase(), **options)
+    bench = Bench(database=database or await fresh_database(), **options)
     source = await make_flow(bench.database)
     types = [with_handles(a_type("task")), with_handles(a_type("log"))]
     vectors = [a_vector(key, 1.0, float(i), name=(0.5, float(i))) for i, key in enumerate("abcd")]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.base import Record, RecordWrite
-from datasources.mock import MemoryDatabase
 from graphrag.approvals.audit import HEAD, KIND, START, Audit
+from tests.support.chosen_database import fresh_database
 from tools.proposals import canonical_json
 
 json_values = st.recursive(
@@ -29,7 +29,7 @@ chains = st.lists(facts, min_size=1, max_size=6)
 
 
 async def _chain(entries: list[dict[str, Any]]) -> tuple[Audit, Any]:
-    records = MemoryDatabase().records("acme")
+    records = (await fresh_database()).records("acme")
     audit = Audit(records, lambda: 7)
     for entry in entries:
         await audit.record(entry, records.write)
@@ -120,7 +120,7 @@ async def test_a_chain_written_again_shows_against_a_noted_head() -> None:
 
 
 async def test_no_entry_is_lost_when_many_append_at_once() -> None:
-    records = MemoryDatabase().records("acme")
+    records = (await fresh_database()).records("acme")
     logs = [Audit(records, lambda: 7) for _ in range(10)]
     await asyncio.gather(
         *(
@@ -147,7 +147,7 @@ async def test_an_append_that_stopped_before_the_head_is_taken_in_by_the_next() 
 
 
 async def test_workspaces_have_chains_of_their_own() -> None:
-    database = MemoryDatabase()
+    database = await fresh_database()
     for workspace in ("acme", "globex"):
         records = database.records(workspace)
         await Audit(records, lambda: 7).record({"event": workspace}, records.write)

@@ -14,8 +14,6 @@ import pytest
 
 from datasources.base import Database
 from datasources.errors import BadUseValue
-from datasources.mock import MemoryDatabase
-from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from graphrag.approvals import Approvals, Approve, Reject, errors
 from graphrag.approvals.codemods import Codemod, Codemods, Replacement, changes_of
@@ -27,6 +25,7 @@ from tests.graphrag.approvals.helpers import (
     STRANGER,
     VIEWER,
 )
+from tests.support.chosen_database import database_in, fresh_database
 
 OLD, NEW = "https://api.example.com/v1", "https://api.example.com/v2"
 SWAP = Replacement(old=OLD, new=NEW)
@@ -76,7 +75,7 @@ def _states(codemod: Codemod) -> list[str]:
 
 
 async def test_each_graph_is_decided_by_itself_and_all_are_undone_together() -> None:
-    database = MemoryDatabase()
+    database = await fresh_database()
     keys = await _store(database, 4)
     theirs = await _store(database, 2, OTHER, "their")
     before = await _bytes(database, keys)
@@ -119,7 +118,7 @@ async def test_each_graph_is_decided_by_itself_and_all_are_undone_together() -> 
 
 
 async def test_values_are_literal_and_bad_ones_are_refused() -> None:
-    database = MemoryDatabase()
+    database = await fresh_database()
     hostile = r"a.*(b)+\1$[x]"
     tables = {"one": hostile, "two": "a.bb", "three": "orders_archive"}
     nodes = [a_node(key, "g", data={"name": key, "table": table}) for key, table in tables.items()]
@@ -142,7 +141,7 @@ async def test_values_are_literal_and_bad_ones_are_refused() -> None:
 
 @pytest.mark.slow
 async def test_two_hundred_graphs_are_changed_and_undone_byte_for_byte(tmp_path: Path) -> None:
-    async with SqliteDatabase(tmp_path / "graphs.db") as database:
+    async with database_in(tmp_path / "graphs.db") as database:
         keys = await _store(database, 200)
         before = await _bytes(database, keys)
         codemods = _codemods(database)
@@ -160,13 +159,13 @@ async def test_two_hundred_graphs_are_changed_and_undone_byte_for_byte(tmp_path:
 _DECIDES = """
 import asyncio, sys
 from pathlib import Path
-from datasources.sqlite import SqliteDatabase
+from tests.support.chosen_database import database_in, fresh_database
 from graphrag.approvals import Approve
 from tests.graphrag.approvals.helpers import REVIEWER
 from tests.graphrag.approvals.test_codemods import _codemods
 
 async def main():
-    async with SqliteDatabase(Path(sys.argv[1])) as database:
+    async with database_in(sys.argv[1]) as database:
         codemods = _codemods(database)
         decide = codemods._approvals.decide
         async def told(*args, **more):
@@ -183,7 +182,7 @@ asyncio.run(main())
 @pytest.mark.slow
 async def test_a_killed_decision_is_whole_per_graph_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "graphs.db"
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         keys = await _store(database, 20)
         before = await _bytes(database, keys)
         made = await _codemods(database).propose(SWAP, EDITOR)
@@ -195,7 +194,7 @@ async def test_a_killed_decision_is_whole_per_graph_and_goes_on(tmp_path: Path) 
         said = [child.stdout.readline() for _ in range(7)]
         os.kill(child.pid, signal.SIGKILL)
     assert all(said)
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         codemods = _codemods(database)
         half = await codemods.get(made.id, REVIEWER)
         applied = [
@@ -219,7 +218,7 @@ def _changed_whole(before: list[bytes]) -> list[bytes]:
 
 
 async def test_nobody_adds_another_replacement_to_a_codemod_that_people_decide_as_a_whole() -> None:
-    database = MemoryDatabase()
+    database = await fresh_database()
     keys = await _store(database, 2)
     codemods = _codemods(database)
     made = await codemods.propose(Replacement(old=OLD, new=NEW, graphs=(keys[0],)), EDITOR)

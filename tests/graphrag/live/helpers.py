@@ -8,11 +8,11 @@ from typing import Any
 from datasources.base import Database, MutableGraphDataSource, Record
 from datasources.errors import SourceUnavailable
 from datasources.instructions import GraphInstruction
-from datasources.mock import MemoryDatabase
 from datasources.types import Mutation, Node
 from graphrag.live import AppliedEdit, LiveGraph, LiveGraphs, LiveOptions, Member
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge, make_flow
+from tests.support.chosen_database import fresh_database
 from tests.support.clock import MONDAY, Clock
 from tools.actions.field_changes import json_document
 
@@ -84,7 +84,7 @@ async def a_bench(
 
     `later_ms` is what its clock is ahead: the holds of other servers have ended then.
     """
-    database = database or MemoryDatabase()
+    database = database or await fresh_database()
     source = database.source(WORKSPACE)
     if not await source.list_graphs():
         await make_flow(database)

@@ -9,8 +9,6 @@ import orjson
 import pytest
 
 from datasources.base import Record
-from datasources.mock import MemoryDatabase
-from datasources.sqlite import SqliteDatabase
 from graphrag.live import EditRefused, LiveElsewhere, LiveGraph, LiveGraphs, LiveOptions
 from graphrag.live.edit_history import edits_newest_first
 from graphrag.live.edits import (
@@ -36,6 +34,7 @@ from tests.graphrag.live.helpers import (
     put,
     rename,
 )
+from tests.support.chosen_database import database_in, fresh_database
 
 
 async def _latest(bench: Bench) -> str:
@@ -84,7 +83,7 @@ async def test_what_was_done_is_undone_and_sent_to_the_others(edit: Ask) -> None
 
 
 async def test_own_edits_are_undone_one_by_one_and_redone_after_a_restart() -> None:
-    database = MemoryDatabase()
+    database = await fresh_database()
     async with a_bench(database) as bench:
         states = [plain(bench.live)]
         for number, edit in enumerate((*EDITS[:5], *EDITS[6:])):
@@ -234,7 +233,7 @@ async def test_after_a_kill_every_acknowledged_edit_is_there(
     tmp_path: Path, save_every_ms: int, lines: int
 ) -> None:
     path = tmp_path / "graphs.db"
-    async with SqliteDatabase(path) as database:
+    async with database_in(path) as database:
         await make_flow(database)
     process = start(workers.edit_until_killed, path, save_every_ms)
     printed = [await line_of(process) for _ in range(lines)]
@@ -247,7 +246,7 @@ async def test_after_a_kill_every_acknowledged_edit_is_there(
     whole = rest.rpartition("\n")[0].splitlines()  # the last line may be cut
     acknowledged = [line.split() for line in [*printed, *whole]]
     async with (
-        SqliteDatabase(path) as database,
+        database_in(path) as database,
         LiveGraphs(database.source, database.records) as graphs,
     ):
         await graphs.recover(WORKSPACE)
@@ -268,7 +267,7 @@ LATE = 3_600_000
 
 
 async def test_a_late_owner_saves_nothing_whatever_its_clock_says() -> None:
-    database = MemoryDatabase()
+    database = await fresh_database()
     async with a_bench(database) as late:
         await late.rename("b", "late")
         async with a_bench(

@@ -26,6 +26,7 @@ from graphrag.live.restoring import as_action, restore
 from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.live.helpers import NEVER, instruct, rename
 from tests.support.agents import an_ask
+from tests.support.chosen_database import address_in
 from tests.support.waiting import another_moment
 from tools.actions.field_changes import json_document
 
@@ -101,7 +102,7 @@ async def setting(db: str = "memory:", options: Any = NEVER) -> AsyncIterator[Se
 def db(request: pytest.FixtureRequest, tmp_path: Any) -> str:
     if request.param == "arango":
         return request.getfixturevalue("arango_address")
-    return "memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'n.db'}"
+    return "memory:" if request.param == "memory" else address_in(tmp_path / "n.db")
 
 
 async def test_the_graph_is_as_it_was_at_any_time_and_each_field_has_its_author(db: str) -> None:
@@ -243,7 +244,7 @@ async def test_it_is_said_how_far_back_the_history_reaches() -> None:
 async def test_two_thousand_revisions_of_a_thousand_nodes_are_taken_back_in_time(
     tmp_path: Any,
 ) -> None:
-    async with setting(f"sqlite:{tmp_path / 'n.db'}") as it:
+    async with setting(address_in(tmp_path / "n.db")) as it:
         raw = json_document(it.live.nodes[0])
         made = [{**raw, "_key": f"n{i}"} for i in range(1000)]
         await it.live.edit("ann", None, create_elements, "0", made, [])

@@ -11,7 +11,6 @@ import pytest
 
 from datasources.base import Record, RecordStore
 from datasources.errors import RevisionConflict, SourceUnavailable
-from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
 from graphrag.live import LiveElsewhere, LiveGraphClosed, LiveOptions
 from graphrag.live.edits import create_elements, delete_elements
@@ -30,6 +29,7 @@ from tests.graphrag.live.helpers import (
     put,
     rename,
 )
+from tests.support.chosen_database import fresh_database
 
 LONG = 100_000
 
@@ -164,7 +164,7 @@ async def test_a_failing_save_is_announced_tried_again_and_loses_nothing(bench: 
 
 
 async def test_an_edit_outlives_a_server_that_died() -> None:
-    database = MemoryDatabase()
+    database = await fresh_database()
     async with a_bench(database) as dead:
         await dead.rename("b", "one")
         await dead.rename("b", "two")
@@ -190,7 +190,7 @@ async def test_an_edit_outlives_a_server_that_died() -> None:
 
 
 async def test_recover_saves_what_dead_servers_left_and_forgets_deleted_graphs() -> None:
-    database = MemoryDatabase()
+    database = await fresh_database()
     async with a_bench(database) as dead:
         await dead.rename("b", "kept")
         for number in (0, 1):
@@ -224,7 +224,7 @@ async def test_graphs_to_recover_are_found_without_reading_their_journals(bench:
 
 
 async def test_a_graph_is_live_in_one_server_at_a_time() -> None:
-    database = MemoryDatabase()
+    database = await fresh_database()
     async with a_bench(database) as first:
         with pytest.raises(LiveElsewhere):
             async with a_bench(database):
@@ -238,7 +238,7 @@ async def test_a_graph_is_live_in_one_server_at_a_time() -> None:
 
 
 async def test_a_server_that_lost_its_hold_acknowledges_nothing_more() -> None:
-    database = MemoryDatabase()
+    database = await fresh_database()
     async with a_bench(database) as first, a_bench(database, later_ms=LONG) as second:
         first.clock.now += LONG  # it slept
         with pytest.raises(LiveElsewhere):

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from datasources.hits import VectorQuery
-from datasources.mock import MemoryDatabase, open_nba
+from datasources.mock import open_nba
 from graphrag.app.wiring import Services, open_shared
 from graphrag.approvals import Approve, Person
 from graphrag.changes.draft import LiveState
@@ -27,6 +27,7 @@ from tests.graphrag.embedding.test_queue import Counting
 from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.live.helpers import NEVER, Bench, a_bench, heard, instruct, rename
 from tests.support.agents import an_ask
+from tests.support.chosen_database import fresh_database
 from tests.support.waiting import drained
 
 GRAPH = "testgraph001"
@@ -176,7 +177,7 @@ async def test_editors_see_an_import_at_once_and_keep_what_they_have_not_saved()
 @asynccontextmanager
 async def embedding(provider: Counting) -> AsyncIterator[tuple[Bench, EmbeddingQueue]]:
     """Yield a graph edited live, and the queue that embeds what is saved of it."""
-    database = MemoryDatabase()
+    database = await fresh_database()
     options = QueueOptions(retry_s=0, batch=10)
     async with (
         EmbeddingQueue(database.source, provider, options=options) as queue,

@@ -19,6 +19,7 @@ from graphrag.live.edits import create_elements
 from graphrag.live.errors import LiveError
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.graphrag.live.helpers import NEVER, a_raw_node
+from tests.support.chosen_database import CHOSEN, fresh_database, new_database
 from tests.support.clock import MONDAY, Clock
 
 MINUTE = 60_000
@@ -149,26 +150,26 @@ STEP = st.tuples(
 
 async def lost_after(skews: tuple[int, int], steps: list[tuple[int, str]]) -> set[str]:
     """Return what was acknowledged and is not there after these steps."""
-    database = MemoryDatabase()
-    async with servers(database, skews) as both:
-        for number, (which, what) in enumerate(steps):
-            server = both[which]
-            match what:
-                case "edit":
-                    server.begin(server.edit(f"n{number}"))
-                case "save":
-                    server.begin(server.save())
-                case "tick":
-                    server.begin(server.graphs.tick())
-                case "pause":
-                    server.pause.begin()
-                case "go on":
-                    server.pause.end()
-                case _:
-                    for each in both:
-                        each.clock.now += 10_000
-            await server.quiet()
-    return both[0].acknowledged - await as_stored(database)
+    async with new_database() as database:
+        async with servers(database, skews) as both:
+            for number, (which, what) in enumerate(steps):
+                server = both[which]
+                match what:
+                    case "edit":
+                        server.begin(server.edit(f"n{number}"))
+                    case "save":
+                        server.begin(server.save())
+                    case "tick":
+                        server.begin(server.graphs.tick())
+                    case "pause":
+                        server.pause.begin()
+                    case "go on":
+                        server.pause.end()
+                    case _:
+                        for each in both:
+                            each.clock.now += 10_000
+                await server.quiet()
+        return both[0].acknowledged - await as_stored(database)
 
 
 SKEWS = st.tuples(st.sampled_from([0, MINUTE, -MINUTE]), st.sampled_from([0, MINUTE]))
@@ -184,7 +185,7 @@ async def test_what_either_of_two_servers_acknowledged_is_there_whatever_their_c
 
 
 @pytest.mark.slow
-@settings(max_examples=1_000)
+@settings(max_examples=100 if CHOSEN else 1_000)  # a database of a server for each takes longer
 @given(skews=SKEWS, steps=STEPS)
 async def test_so_it_is_in_a_thousand_orders_of_steps(
     skews: tuple[int, int], steps: list[tuple[int, str]]
@@ -195,7 +196,7 @@ async def test_so_it_is_in_a_thousand_orders_of_steps(
 async def test_a_server_paused_within_a_write_of_the_journal_adds_nothing_to_that_of_its_successor() -> (
     None
 ):
-    database = MemoryDatabase()
+    database = await fresh_database()
     async with servers(database, (0, MINUTE)) as (first, second):
         await first.edit("before")
         first.pause.begin()
@@ -211,7 +212,7 @@ async def test_a_server_paused_within_a_write_of_the_journal_adds_nothing_to_tha
 
 
 async def test_a_graph_that_was_made_again_keeps_what_is_journalled_of_it() -> None:
-    database = MemoryDatabase()
+    database = await fresh_database()
     async with servers(database, (0, 0)) as (first, second):
         await first.graphs.open(WORKSPACE, FLOW)
         await database.source(WORKSPACE).delete_graph(FLOW)

@@ -1,21 +1,20 @@
 """What another process does to a live graph during a test: each function is one process."""
 
 import asyncio
-from pathlib import Path
 
-from datasources.sqlite import SqliteDatabase
 from graphrag.live import LiveGraph, LiveGraphs, LiveOptions
 from graphrag.live.edits import create_elements
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, WORKSPACE
 from tests.graphrag.live.helpers import a_raw_node, rename
+from tests.support.chosen_database import database_in
 
 
 async def edit_until_killed(path: str, save_every: str) -> None:
     """Edit as eight editors do, and print each acknowledged edit after it was acknowledged."""
     options = LiveOptions(tick_ms=20, autosave_ms=int(save_every))
     async with (
-        SqliteDatabase(Path(path)) as database,
+        database_in(path) as database,
         LiveGraphs(database.source, database.records, options=options) as graphs,
     ):
         live = await graphs.open(WORKSPACE, FLOW)

@@ -2,9 +2,11 @@
 
 import os
 import re
-from datetime import date
+from dataclasses import replace
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -15,8 +17,14 @@ from datasources.mock import open_nba
 from datasources.types import Graph, GraphStats, NodeTypeConfig, TypeTemplate
 from graphrag.i18n import Language
 from graphrag.llm.tokens import count_tokens
-from graphrag.prompts import PromptInputs, render_system_prompt
-from graphrag.prompts.library import PromptError, load_phrases, load_template, parse_template
+from graphrag.prompts import PromptInputs, RunFacts, render_system_prompt
+from graphrag.prompts.library import (
+    PromptError,
+    load_phrases,
+    load_template,
+    parse_template,
+    run_occurrence,
+)
 from tools.base import Role
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -67,14 +75,66 @@ def test_both_languages_have_the_same_phrases_and_inputs() -> None:
     assert {name: t.inputs for name, t in english.items()} == {
         name: t.inputs for name, t in french.items()
     }
-    assert load_template("system", "en").inputs == load_template("system", "fr").inputs
+    for name in ("system", "small", "run", "run_small"):
+        assert load_template(name, "en").inputs == load_template(name, "fr").inputs
 
 
-def test_both_languages_list_the_same_client_links_and_tools() -> None:
-    pattern = re.compile(r"\{\{\w+:[^}]*\}\}|\b(?:read|search|explore|list)_\w+")
-    found = [set(pattern.findall(load_template("system", language).body)) for language in LANGUAGES]
+@pytest.mark.parametrize("name", ["system", "small", "run", "run_small"])
+def test_both_languages_list_the_same_client_links_and_tools(name: str) -> None:
+    pattern = re.compile(r"\{\{\w+:[^}]*\}\}|\b(?:read|search|explore|list|finish)_\w+")
+    found = [set(pattern.findall(load_template(name, language).body)) for language in LANGUAGES]
     assert found[0] == found[1]
     assert "{{node:KEY}}" in found[0]
+
+
+NIGHT = RunFacts(
+    occurrence=datetime(2026, 3, 29, 3, 30, tzinfo=ZoneInfo("Europe/Paris")),
+    timezone="Europe/Paris",
+    trigger="scheduled",
+    calls=20,
+    tokens=200_000,
+    cost_usd=0.5,
+    minutes=10,
+)
+
+
+@pytest.mark.parametrize("compact", [False, True])
+async def test_a_run_is_told_its_limits_and_what_it_may_do(compact: bool) -> None:
+    proposing = render_system_prompt(await nba(run=NIGHT, compact=compact))
+    assert "at most 20 times, 200000 tokens, 0.5 US dollars, 10 minutes;" in proposing
+    assert "Changes are only ever proposed" in proposing
+    reporting = render_system_prompt(await nba(run=NIGHT, compact=compact, role="viewer"))
+    assert "You only read and report" in reporting
+    assert "propose_" not in reporting
+
+
+def test_a_run_is_told_its_time_in_its_zone_and_why_it_runs() -> None:
+    said = run_occurrence(NIGHT, "en")
+    assert "for 2026-03-29 03:30 (Europe/Paris), because its schedule says so." in said
+    assert "because a person started it" in run_occurrence(replace(NIGHT, trigger="manual"), "en")
+    assert "parce que le graphe a changé" in run_occurrence(replace(NIGHT, trigger="event"), "fr")
+
+
+# What a run must not be told: it has no person to ask or to answer, and ends by a call.
+FOR_CONVERSATIONS = {
+    "en": ["the person", "else ask", "with the answer", "Answer in", "wait for"],
+    "fr": ["la personne", "sinon demande", "par la réponse", "Réponds dans"],
+}
+
+
+@pytest.mark.parametrize("language", [*LANGUAGES])
+@pytest.mark.parametrize("compact", [False, True])
+async def test_no_rule_of_a_run_is_one_of_conversations(language: Language, compact: bool) -> None:
+    for role in ("viewer", "editor"):
+        inputs = await nba(run=NIGHT, language=language, compact=compact, role=role)
+        prompt = render_system_prompt(inputs)
+        assert [words for words in FOR_CONVERSATIONS[language] if words in prompt] == []
+        assert prompt.count("`finish_automation`") == 1
+    phrases = load_phrases("turn", language)
+    told = [phrases[name].body for name in phrases if name.startswith("run_")]
+    assert len(told) == 3
+    assert all("`finish_automation`" in body for body in told)
+    assert not any(words in body for body in told for words in FOR_CONVERSATIONS[language])
 
 
 async def test_hundreds_of_types_are_bounded_and_the_used_ones_come_first() -> None:

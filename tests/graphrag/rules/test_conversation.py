@@ -25,7 +25,7 @@ from graphrag.approvals import (
     Person,
     Reject,
 )
-from graphrag.i18n import Language
+from graphrag.i18n import Language, page_texts
 from graphrag.llm.base import (
     AssistantMessage,
     Chunk,
@@ -436,3 +436,8 @@ async def test_of_a_note_it_is_said_that_nothing_depends_on_it() -> None:
     note = Node(key="remark", graph_key="g", type="note", sheet="0", data={"name": "Old remark"})
     turn = await talk(await made([note]), "what would break if I delete the old remark?")
     assert "nothing depends on it" in turn.text
+
+
+@pytest.mark.parametrize("language", [*LANGUAGES])
+def test_the_notice_begins_with_the_words_by_which_the_page_knows_it(language: Language) -> None:
+    assert grammar(language).texts["notice"].startswith(str(page_texts(language)["offline.title"]))

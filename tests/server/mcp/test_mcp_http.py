@@ -19,7 +19,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation
 
 from cli.common import EXIT_USAGE
-from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals
 from graphrag.config import Settings
 from graphrag.roles import Person
@@ -28,6 +27,7 @@ from server.mcp import stdio_server
 from server.mcp.app_resource import app_html
 from tests.cli.conftest import invoke
 from tests.server.mcp.helpers import ERAS, connected, said
+from tests.support.chosen_database import address_in, database_in
 from tests.support.served import Served, served
 from tests.support.service import CHANGE, GRAPH, token
 
@@ -269,17 +269,17 @@ def nodius(*arguments: str) -> StdioServerParameters:
 async def test_an_agent_proposes_on_this_computer_and_the_queue_has_it(tmp_path: Path) -> None:
     file = tmp_path / "graphs.db"
     (tmp_path / "nba.json").write_text(load_text("nba.json"), encoding="utf-8")
-    options = ("import", tmp_path / "nba.json", "--no-embed", "--db", f"sqlite:{file}")
+    options = ("import", tmp_path / "nba.json", "--no-embed", "--db", address_in(file))
     imported = await asyncio.to_thread(invoke, *options)
     assert imported.exit_code == 0, imported.output
     info = Implementation(name="desk-agent", version="3")
-    options = ("mcp", "--db", f"sqlite:{file}", "--graph", GRAPH)
+    options = ("mcp", "--db", address_in(file), "--graph", GRAPH)
     async with Client(nodius(*options), client_info=info) as client:
         overview = await client.call_tool("read_graph_overview", {})
         assert "NBA" in said(overview)
         made = await client.call_tool("propose_update_node", CHANGE)
         approval_id = made.structured_content["id"]
-    async with SqliteDatabase(file) as database:
+    async with database_in(file) as database:
         approvals = Approvals(database.source("default"), database.records("default"))
         (waiting,) = await approvals.list(by=Person("local", "admin", "default"))
     assert (waiting.id, waiting.status, waiting.program) == (

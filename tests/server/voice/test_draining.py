@@ -24,6 +24,7 @@ from server.app import create_app
 from server.run import run_server
 from server.server_state import ServerState
 from tests.server.test_two_servers import a_process, opened
+from tests.support.chosen_database import address_in
 from tests.support.faulty_phone import WatchedPhone
 from tests.support.scripted_mind import ScriptedMind
 from tests.support.service import settings_of
@@ -161,7 +162,7 @@ async def voice_process(file: Path, **settings: str) -> AsyncIterator[VoiceProce
             "NODIUS_LOG_LEVEL": "info",
             **settings,
         }
-        async with a_process(f"sqlite:{file}", environment=environment, log=log) as (process, port):
+        async with a_process(address_in(file), environment=environment, log=log) as (process, port):
             await (await opened(port)).close()
             running = VoiceProcess(
                 process=process, address=f"http://127.0.0.1:{port}", double=double, log=log

@@ -212,3 +212,75 @@ async def listed_as(client: Client, status: str) -> dict[str, Any]:
             found = (await client.until("call:listed"))["call"]
             if found["status"] == status and found.get("endReason") == "lost":
                 return found
+
+
+async def test_calls_are_found_by_number_and_id_page_by_page() -> None:
+    async with service() as running:
+        ids = await with_records(running.state)
+        calls = (await running.state.workspace("default")).calls
+        other = "+33700000000"
+        rare = [made(n, callerPhone=None, calledPhone=other) for n in range(20, 25)]
+        for each in rare:
+            assert await calls.records.add(each)
+        wanted = newest_first([each.call_id for each in rare])
+        async with running.as_("rev", "reviewer") as rev:
+            seen: list[str] = []
+            cursor: dict[str, str] = {}
+            for _ in range(10):
+                asked = {"number": other, "limit": "2", **cursor}
+                page = (await rev.get("/api/calls", params=asked)).json()
+                seen += [call["callId"] for call in page["calls"]]
+                if "cursor" not in page:
+                    break
+                cursor = {"cursor": page["cursor"]}
+            assert seen == wanted
+            one = (await rev.get("/api/calls", params={"callId": ids[2]})).json()
+            assert [call["callId"] for call in one["calls"]] == [ids[2]]
+            assert "cursor" not in one
+            none = (await rev.get("/api/calls", params={"callId": "nobody"})).json()
+            assert none["calls"] == []
+            for wrong in ({"number": "0612"}, {"callId": ""}, {"callId": "a" * 101}):
+                assert (await rev.get("/api/calls", params=wrong)).status_code == 422
+
+
+async def test_calls_of_another_workspace_are_neither_found_nor_counted() -> None:
+    async with service() as running:
+        (foreign, *_) = await with_records(running.state, "other", first=50)
+        async with running.as_("rev", "reviewer") as rev:
+            for asked in ({"callId": foreign}, {"number": NUMBER}):
+                assert (await rev.get("/api/calls", params=asked)).json()["calls"] == []
+            found = (await rev.get("/api/calls/figures", params={"since": "0"})).json()
+            assert (found["total"]["calls"], found["days"]) == (0, [])
+        async with running.as_("ed", "editor") as editor:
+            assert (await editor.get("/api/calls/figures")).status_code == 403
+
+
+async def test_figures_of_calls_are_counted_by_day() -> None:
+    day = 86_400_000
+    ends: list[dict[str, Any]] = [
+        {"endReason": "caller_hung_up", "outcome": "ordered", "usage": {"costUsd": 0.25}},
+        {"endReason": "transferred", "outcome": "passed", "usage": {"costUsd": 0.5}},
+        {"endReason": "model_refused", "usage": {}},
+    ]
+    async with service() as running:
+        calls = (await running.state.workspace("default")).calls
+        for number, end in enumerate(ends):
+            facts = {"startedTime": 10 * day + number, "answeredTime": 10 * day, **end}
+            latency = {"firstAudioMs": 100, "turns": [100 * number + 1, 100 * number + 2]}
+            timed = {"endedTime": 10 * day + 60_000, "latency": latency}
+            assert await calls.records.add(made(number, **facts, **timed))
+        assert await calls.records.add(made(9, startedTime=11 * day))
+        assert await calls.records.add(made(10, startedTime=11 * day, status="active"))
+        async with running.as_("rev", "reviewer") as rev:
+            found = (await rev.get("/api/calls/figures", params={"since": "0"})).json()
+            assert [row["day"] for row in found["days"]] == ["1970-01-12", "1970-01-11"]
+            row = found["days"][1]
+            assert (row["calls"], row["contained"], row["transferred"]) == (3, 1, 1)
+            assert row["failures"] == {"model_refused": 1}
+            assert row["outcomes"] == {"ordered": 1, "passed": 1, "none": 1}
+            assert row["answerWaits"] == {"count": 6, "p50": 101, "p95": 202}
+            assert (row["costUsd"], row["withoutCost"], row["seconds"]) == (0.75, 1, 180.0)
+            assert found["total"]["calls"] == 4
+            asked = {"since": str(11 * day), "agent": "agent-1"}
+            late = (await rev.get("/api/calls/figures", params=asked)).json()
+            assert late["total"]["calls"] == 1
