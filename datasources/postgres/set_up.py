@@ -50,6 +50,10 @@ SELECT model, dim, count(*) FROM nodius.vectors GROUP BY model, dim
 HAVING count(*) >= %s ORDER BY model, dim"""
 _POLICIES = """
 SELECT policyname FROM pg_policies WHERE schemaname = 'nodius' AND tablename = %s"""
+# Past this memory an index of vectors is built many times slower. The server may give more.
+_INDEX_MEMORY = """
+SELECT set_config('maintenance_work_mem', greatest(setting::bigint, 512 * 1024) || 'kB', true)
+FROM pg_settings WHERE name = 'maintenance_work_mem'"""
 _ALL = "SELECT set_config('nodius.all_workspaces', 'on', true)"
 
 PAGE = 1_000  # rows that are stored again at once
@@ -242,10 +246,25 @@ def _indexed(connection: Connection) -> Iterator[str]:
     """Creates the indexes of vectors that are missing."""
     facts = read_facts(connection)
     for model, dim, count in facts.unindexed if facts.has_halves else ():
-        connection.execute("SET LOCAL maintenance_work_mem = '512MB'")
+        connection.execute(_INDEX_MEMORY)
         for half in schema.HALVES:
-            connection.execute(schema.vector_index_statement(model, dim, half))
+            _build(connection, schema.vector_index_statement(model, dim, half))
         yield f"indexed the {count:,} vectors of {model}"
+
+
+def _build(connection: Connection, statement: Composed) -> None:
+    """Builds an index of vectors.
+
+    Processes that build one together hold it in shared memory, of which a container has 64 MB unless
+    it is told otherwise; where that is too little, one process builds it alone
+    (https://github.com/pgvector/pgvector/issues/453).
+    """
+    try:
+        with connection.transaction():
+            connection.execute(statement)
+    except psycopg.errors.DiskFull:
+        connection.execute("SET LOCAL max_parallel_maintenance_workers = 0")
+        connection.execute(statement)
 
 
 def _path(facts: Facts) -> Composed:

@@ -165,6 +165,30 @@ async def test_each_model_of_many_vectors_gets_an_index_and_small_ones_none(
     assert rows(pgvector_url, made) == [(4,)]
 
 
+async def test_one_process_builds_an_index_where_shared_memory_is_too_little_for_several(
+    pgvector_server: PostgresServer, pgvector_url: str
+) -> None:
+    name = pgvector_url.rpartition("/")[2]
+    administer(
+        pgvector_server,
+        pgvector_url,
+        # More than any machine has, which is asked for at once where processes share it.
+        f"ALTER DATABASE {name} SET maintenance_work_mem = '2000GB'",
+        f"ALTER DATABASE {name} SET min_parallel_table_scan_size = 0",
+    )
+    with psycopg.connect(pgvector_url, options="-c nodius.all_workspaces=on") as connection:
+        connection.execute(FILL.format(model="m", dim=4, count=20_000).encode())
+        connection.execute("CREATE TABLE nodius.tried AS SELECT content_half FROM nodius.vectors")
+    with (
+        psycopg.connect(pgvector_url) as connection,
+        pytest.raises(psycopg.errors.DiskFull, match="shared memory"),
+    ):
+        connection.execute(
+            "CREATE INDEX ON nodius.tried USING hnsw ((content_half::halfvec(4)) halfvec_l2_ops)"
+        )
+    assert await set_up(pgvector_url) == ["indexed the 20,000 vectors of m"]
+
+
 DIM, ALL, OWN = 256, 40_000, 2_000
 COPY = """
 COPY nodius.vectors (workspace, graph, key, model, hash, dim, version, content, content_half)
