@@ -15,14 +15,14 @@ from typing import Annotated, Any, TypeVar
 from cli import render
 from cli.command import command
 from cli.common import fail, run
-from cli.demo_tour import Tour, call_the_helpdesk
+from cli.demo_tour import Tour, call_the_helpdesk, show_the_helpdesk_call
 from cli.embed_nodes import show_report
 from cli.import_files import show_outcome
 from cli.options import Common, flag, option
 from cli.prompt import summary
 from cli.serve import open_page, serve_settings
 from graphrag.agent.events import TurnStarted
-from graphrag.app.demo_contents import store_demo_contents
+from graphrag.app.demo_contents import is_call_stored, note_call, store_demo_contents
 from graphrag.app.model_services import open_agent
 from graphrag.app.models import rules_provider
 from graphrag.app.wiring import Services
@@ -70,6 +70,7 @@ def demo(
     is_serving = serves if serves is not None else sys.stdin.isatty() and sys.stdout.isatty()
     if is_serving:
         fragment = _with_sample_api(settings, partial(_prepare_page, question=question))
+        _store_call(settings)
         _try_next(question, common)
         render.heading("The page")
         shown = partial(_show_page, fragment=fragment, opens=browser)
@@ -77,8 +78,17 @@ def demo(
     else:
         number = _with_sample_api(settings, partial(_show_tour, question=question))
         render.heading(f"{number}. Call that agent: a simulated telephone, a double of the model")
-        call_the_helpdesk(settings, GRAPH)
+        show_the_helpdesk_call(settings, GRAPH)
         _try_next(question, common)
+
+
+def _store_call(settings: Settings) -> None:
+    """Stores a simulated call for the page, once: a call that a person deleted does not come back."""
+    if run(settings, is_call_stored):
+        return
+    simulated = call_the_helpdesk(settings, GRAPH)
+    if simulated is not None:
+        run(settings, partial(note_call, call_id=simulated.call_id))
 
 
 def _with_sample_api(
@@ -111,8 +121,10 @@ async def _prepare_page(services: Services, _: socket.socket, *, question: str) 
     thread = await _answered(services, question)
     await store_demo_contents(services, GRAPH, others=("order-refund",))
     render.line(
-        "answered on the page, by rules; among its threads a recorded one shows what a model adds,\n"
-        "beside an agent, an automation that ran once, and a proposal that waits for you"
+        "answered on the page, by rules; among its threads a recorded one shows what a model adds,"
+    )
+    render.line(
+        "beside an agent, a simulated call, an automation that ran once, and a proposal that waits"
     )
     return f"#graph={GRAPH}&thread={thread}"
 

@@ -42,6 +42,7 @@ from graphrag.samples.demo_api import demo_api_on
 from graphrag.sessions.machine import SessionLimits
 from graphrag.simulator.call_script import CallScript
 from graphrag.simulator.fast_loop import run_fast
+from graphrag.simulator.simulated_call import SimulatedCall
 from mock_data import load_json
 
 HELPDESK = "agents/helpdesk.json"
@@ -260,8 +261,11 @@ async def _forget(services: Services, agent_id: str) -> None:
         await services.agents.delete(agent_id)
 
 
-def call_the_helpdesk(settings: Settings, graph: str) -> None:
-    """Calls the sample agent, asks, interrupts its answer and hangs up. The agent is temporary."""
+def call_the_helpdesk(settings: Settings, graph: str) -> SimulatedCall | None:
+    """Calls the sample agent, asks, interrupts its answer and hangs up. The agent is temporary.
+
+    Returns None, with a note, where no socket can be used.
+    """
     document: dict[str, Any] = {**load_json(HELPDESK), "graphs": [graph]}
     language = document["agent"]["language"] = settings.language
     interruption = {
@@ -284,9 +288,16 @@ def call_the_helpdesk(settings: Settings, graph: str) -> None:
     calling = call_here(settings, call, LocalAnswers(document=document), served_here)
     try:
         with exit_codes(language):
-            simulated = run_fast(calling, speed=SPEED)
+            return run_fast(calling, speed=SPEED)
     except OSError as exc:
         render.note(f"left out: no socket of this machine can be used ({exc})")
+        return None
+
+
+def show_the_helpdesk_call(settings: Settings, graph: str) -> None:
+    """Calls the sample agent and prints the call."""
+    simulated = call_the_helpdesk(settings, graph)
+    if simulated is None:
         return
     show_call(simulated.document)
     render.note(

@@ -1,5 +1,6 @@
-"""What the demo stores beside its graphs, so that no panel of the page is empty: an agent, an
-automation with a finished run, a proposal that waits, and a recorded conversation with a model.
+"""What the demo stores beside its graphs, so that no panel of the page is empty: an agent, a
+simulated call, an automation with a finished run, a proposal that waits, and a recorded
+conversation with a model.
 
 Each is stored once. The database keeps which were, so that a second start adds nothing and what a
 person deleted does not come back.
@@ -69,6 +70,16 @@ async def store_demo_contents(services: Services, graph: str, *, others: tuple[s
             for name, store in parts.items():
                 if name not in made or (name == "proposal" and not waits):
                     await _note(records, name, await store())
+
+
+async def is_call_stored(services: Services) -> bool:
+    """Returns whether the demo stored a simulated call; a person may have deleted it since."""
+    return "call" in await _made(services.database.records(services.settings.workspace))
+
+
+async def note_call(services: Services, *, call_id: str | None) -> None:
+    """Stores that the demo made its simulated call."""
+    await _note(services.database.records(services.settings.workspace), "call", {"id": call_id})
 
 
 async def _made(records: RecordStore) -> dict[str, Made]:

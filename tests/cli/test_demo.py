@@ -121,7 +121,7 @@ def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
     language: str, done: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # its sound takes longer than the rest
-    monkeypatch.setattr("cli.demo.call_the_helpdesk", lambda *_: None)
+    monkeypatch.setattr("cli.demo.show_the_helpdesk_call", lambda *_: None)
     result = invoke("demo", "--lang", language, exits=0)
     talk, _, nights = (
         result.stdout.partition("\n4. ")[2].partition("Try next")[0].partition("\n8. ")

@@ -1,4 +1,4 @@
-"""What the demo keeps for the page, once its proposal has expired."""
+"""What the demo keeps for the page, also once its proposal has expired."""
 
 from __future__ import annotations
 
@@ -45,3 +45,5 @@ def test_a_proposal_that_expired_is_made_again_in_its_conversation(
     asyncio.run(expire())
     invoke("demo", "--serve", exits=0)
     assert (waiting(), asyncio.run(proposed()) != first) == ([thread], True)
+    [call] = printed(invoke("calls", "list", "--json"))["calls"]
+    assert (call["status"], call["outcome"]) == ("ended", "answered")
