@@ -83,7 +83,7 @@ def demo(
 
 
 def _store_call(settings: Settings) -> None:
-    """Stores a simulated call for the page, once: a call that a person deleted does not come back."""
+    """Stores a simulated call for the page, unless it did so before."""
     if run(settings, is_call_stored):
         return
     simulated = call_the_helpdesk(settings, GRAPH)

@@ -255,9 +255,8 @@ def _indexed(connection: Connection) -> Iterator[str]:
 def _build(connection: Connection, statement: Composed) -> None:
     """Builds an index of vectors.
 
-    Processes that build one together hold it in shared memory, of which a container has 64 MB unless
-    it is told otherwise; where that is too little, one process builds it alone
-    (https://github.com/pgvector/pgvector/issues/453).
+    Several processes build it in shared memory, of which a container has 64 MB by default. Where
+    that is too little, one process builds it (https://github.com/pgvector/pgvector/issues/453).
     """
     try:
         with connection.transaction():
