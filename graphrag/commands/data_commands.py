@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal, final
 
@@ -17,7 +16,6 @@ from graphrag.commands.blocks import Block, BlockType, TargetKind
 from graphrag.commands.graph_history import GraphHistory
 from graphrag.retrieval.signals.reference_signal import MAX_NODES, find_reference_links
 from graphrag.sessions.periods import PeriodError
-from graphrag.sessions.schedules import zone_of
 from graphrag.workers import run_limited
 from tools.base import Problem, ToolContext, ToolResult, failure
 from tools.compact import cut_name
@@ -45,22 +43,17 @@ PAGE: Final = 1_000
 
 CommandType = Literal[
     "SCHEMA",
-    "TYPES",
     "TYPE_CONFIG",
     "TYPE_USES",
     "TYPE_EXAMPLES",
-    "GRAPHS",
     "GRAPH",
     "SHEET",
-    "NODES",
     "NODE",
     "NODE_DATA",
     "NODE_LINKS",
     "NODE_STATS",
     "EDGE",
     "HISTORY",
-    "APP_STATE",
-    "CURRENT_DATETIME",
 ]
 
 # The commands for a block, in order.
@@ -146,17 +139,6 @@ async def _type(params: Params, place: CommandPlace) -> ToolResult:
     return await place.by_tool("read_node_config", typeKey=name)
 
 
-async def _types(_: Params, place: CommandPlace) -> ToolResult:
-    return await place.by_tool("list_available_node_types")
-
-
-async def _graphs(_: Params, place: CommandPlace) -> ToolResult:
-    graphs = sorted(await place.context.source.list_graphs(), key=lambda graph: graph.key)
-    rows = [{"graph": graph.key, "name": cut_name(graph.name, 80)} for graph in graphs[:LISTED]]
-    more = f"\n{len(graphs) - LISTED} more graphs." if len(graphs) > LISTED else ""
-    return ToolResult(text=table("graphs", rows, ["graph", "name"]) + more)
-
-
 async def _graph(_: Params, place: CommandPlace) -> ToolResult:
     return await place.by_tool("read_graph_overview")
 
@@ -180,17 +162,13 @@ async def _sheet(params: Params, place: CommandPlace) -> ToolResult:
 
 
 async def _nodes(params: Params, place: CommandPlace) -> ToolResult:
-    """Returns nodes of the graph, or of a type in it."""
+    """Returns nodes of a type."""
     graph = await place.graph()
-    name = params.get("nodeType")
-    head: list[str] = []
-    if name is not None:
-        total = (await place.context.source.get_stats(graph.key)).types.get(name, 0)
-        head = [f"{total} nodes have this type."]
+    name = params["nodeType"]
+    total = (await place.context.source.get_stats(graph.key)).types.get(name, 0)
     rows = [node_row(node, graph) for node in await _first_nodes(graph, name, LISTED, place)]
-    return ToolResult(
-        text="\n".join([*head, table("nodes", rows, ["_key", "type", "sheet", "name"])])
-    )
+    shown = table("nodes", rows, ["_key", "type", "sheet", "name"])
+    return ToolResult(text=f"{total} nodes have this type.\n{shown}")
 
 
 async def _examples(params: Params, place: CommandPlace) -> ToolResult:
@@ -200,13 +178,9 @@ async def _examples(params: Params, place: CommandPlace) -> ToolResult:
     return ToolResult(text="\n\n".join(one.text for one in shown) or "No node has this type yet.")
 
 
-async def _first_nodes(
-    graph: Graph, name: str | None, limit: int, place: CommandPlace
-) -> list[Node]:
+async def _first_nodes(graph: Graph, name: str, limit: int, place: CommandPlace) -> list[Node]:
     """Returns the first nodes of a type by key; in a large graph, of a sample only."""
     source = place.context.source
-    if name is None:
-        return await source.get_nodes(graph.key, limit=limit)
     found: list[Node] = []
     after: str | None = None
     for _ in range(0, place.context.limits.whole_graph_nodes, PAGE):
@@ -277,31 +251,19 @@ async def _history(params: Params, place: CommandPlace) -> ToolResult:
     )
 
 
-async def _now(_: Params, place: CommandPlace) -> ToolResult:
-    zone = zone_of(place.history.calendar.timezone)
-    at = place.history.clock()
-    day = datetime.fromtimestamp(at / 1000, zone)
-    return ToolResult(text=f"{place.history.iso(at)} ({day:%A}, {zone.key})")
-
-
 Reader = Callable[[Params, CommandPlace], Awaitable[ToolResult]]
-# The readers of each command, each with its own result. They raise SourceError.
-READERS: Mapping[CommandType, tuple[Reader, ...]] = {
-    "SCHEMA": (_type,),
-    "TYPE_CONFIG": (_type,),
-    "TYPES": (_types,),
-    "GRAPHS": (_graphs,),
-    "GRAPH": (_graph,),
-    "SHEET": (_sheet,),
-    "NODES": (_nodes,),
-    "TYPE_USES": (_nodes,),
-    "TYPE_EXAMPLES": (_examples,),
-    "NODE": (_node,),
-    "NODE_DATA": (partial(_node, field="data"),),
-    "NODE_LINKS": (_links,),
-    "EDGE": (_edge,),
-    "NODE_STATS": (_stats,),
-    "HISTORY": (_history,),
-    "APP_STATE": (_graphs, _types),
-    "CURRENT_DATETIME": (_now,),
+# They raise SourceError.
+READERS: Mapping[CommandType, Reader] = {
+    "SCHEMA": _type,
+    "TYPE_CONFIG": _type,
+    "GRAPH": _graph,
+    "SHEET": _sheet,
+    "TYPE_USES": _nodes,
+    "TYPE_EXAMPLES": _examples,
+    "NODE": _node,
+    "NODE_DATA": partial(_node, field="data"),
+    "NODE_LINKS": _links,
+    "EDGE": _edge,
+    "NODE_STATS": _stats,
+    "HISTORY": _history,
 }

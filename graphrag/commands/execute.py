@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
-from graphrag.commands.data_commands import READERS, CommandPlace, DataCommand, Reader
+from graphrag.commands.data_commands import READERS, CommandPlace, DataCommand
 from graphrag.i18n import Language, text
 from graphrag.llm.base import SystemMessage
 from graphrag.llm.tokens import count_tokens
@@ -60,30 +60,26 @@ async def execute(
     """Returns the results in order. An entry of `cascades` is one block. Units:
     `budget` in tokens.
     """
-    known: dict[tuple[str, int], CommandResult] = {}
+    known: dict[str, CommandResult] = {}
     results: list[CommandResult] = []
     for cascade in cascades:
         failed = False
-        parts = [(one, at, read) for one in cascade for at, read in enumerate(READERS[one.type])]
-        for command, at, read in parts:
-            key = (command.id, at)
+        for command in cascade:
             if failed:
                 result = _result(command, place.context.language, "CANCELLED")
-            elif key in known:
-                result = _again(known[key])
+            elif command.id in known:
+                result = _again(known[command.id])
             else:
-                result = known[key] = await _run(command, read, place, guard)
+                result = known[command.id] = await _run(command, place, guard)
             failed = failed or result.status == "FAILED"
             results.append(result)
     return _within(results, budget, place.context.language)
 
 
-async def _run(
-    command: DataCommand, read: Reader, place: CommandPlace, guard: Guard
-) -> CommandResult:
+async def _run(command: DataCommand, place: CommandPlace, guard: Guard) -> CommandResult:
     language = place.context.language
     began = time.perf_counter()
-    found = await guard(command.type, read(command.params, place))
+    found = await guard(command.type, READERS[command.type](command.params, place))
     ms = round((time.perf_counter() - began) * 1e3)
     if found.error is not None:
         why = "; ".join(problem.what for problem in found.error.problems)
