@@ -73,7 +73,7 @@ async def process(
 
 async def said(process: Process) -> str:
     assert process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         line = (await process.stdout.readline()).decode()
     assert line, "the process ended at its start"
     return line
