@@ -20,7 +20,7 @@ from graphrag.workers import run_limited
 from server.bodies import AnswerBody
 from server.channels.rest_answers import ReviewWords
 from server.channels.turn_documents import code_diffs
-from server.webhooks import page_url
+from server.webhook_target import page_url
 from server.workspaces import WorkspaceContext
 from tools.proposals import to_document
 

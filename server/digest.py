@@ -23,7 +23,8 @@ from graphrag.page_address import page_address
 from graphrag.roles import Person
 from graphrag.sessions.schedules import zone_of
 from server.mail import Mailer
-from server.webhooks import Webhooks, page_url
+from server.webhook_target import page_url
+from server.webhooks import Webhooks
 
 log = logging.getLogger(__name__)
 

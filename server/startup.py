@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from datasources.notices import NoticeRouter
 from datasources.types import ROOT_WORKSPACE
@@ -45,7 +46,7 @@ from server.housekeeping import (
 from server.http_connections import OpenConnections
 from server.limits import RateLimits
 from server.mail import Mailer, MailTarget
-from server.mcp.session_manager import running_sessions
+from server.mcp.session_manager import OpenSessions, running_sessions
 from server.metrics import Metrics
 from server.oidc import IdentityProvider
 from server.open_workspaces import OpenWorkspaces, WorkspaceParts
@@ -58,7 +59,8 @@ from server.server_state import (
     ServerState,
 )
 from server.turns import RunningTurns
-from server.webhooks import Webhooks, WebhookTarget
+from server.webhook_target import WebhookTarget
+from server.webhooks import Webhooks
 from server.write_probe import WriteProbe
 
 log = logging.getLogger(__name__)
@@ -121,98 +123,123 @@ async def open_server(setup: ServerSetup) -> AsyncGenerator[ServerState]:
     setup = replace(setup, settings=settings)
     async with AsyncExitStack() as stack:
         shared = await stack.enter_async_context(_shared(setup))
-        setup.metrics.watch_database(shared.database)
         await stack.enter_async_context(_listening(shared.database.notices, setup.metrics))
-        root = shared.database.records(ROOT_WORKSPACE)
+        webhooks, mailer = await stack.enter_async_context(_messengers(setup, shared))
+        live = await stack.enter_async_context(_live_graphs(shared, webhooks, setup.metrics))
+        opening = open_model(environment, setup.provider, embedder=shared.embedder)
+        model = await stack.enter_async_context(opening)
+        records = shared.database.records(settings.workspace)
+        service_settings = ServiceSettings(environment, records, model, started_with=stored)
+        await service_settings.refresh()
+        backup = ServerBackup(settings)
+        stack.push_async_callback(backup.aclose)
+        parts = WorkspaceParts(
+            shared=shared,
+            live=live,
+            model=model,
+            metrics=setup.metrics,
+            webhooks=webhooks,
+            wakeups=Wakeups(),
+            turns=RunningTurns(),
+            call_slots=CallSlots(settings.voice.max_calls),
+            recorded=setup.recorded,
+        )
+        workspaces = OpenWorkspaces(parts)
+        await workspaces.get(settings.workspace)  # a setting that cannot work fails the start
+        scheduler = Scheduler(
+            partial(shared.database.workspaces, AUTOMATIONS),
+            workspaces.worker,
+            at_once=settings.automations_at_once,
+            wakeups=parts.wakeups,
+        )
+        setup.metrics.watch_automations(lambda: scheduler.late)
+        following = repeat(service_settings.refresh, SETTINGS_S, log, "settings_not_read")
+        _begin(stack, following)
+        await _begin_work(stack, setup, shared, workspaces, scheduler)
+        api_keys = ApiKeys(shared.database.records(ROOT_WORKSPACE))
+        digests = _digests(settings, parts, mailer, workspaces)
+        _begin(
+            stack,
+            repeat(digests.look, DIGEST_LOOK_S, log, "digest_failed"),
+            wake_at_notices(shared.database.notices, parts.wakeups),
+            api_keys.follow(),
+        )
+        mcp_sessions = await stack.enter_async_context(running_sessions(settings, workspaces))
+        backend = Backend(
+            shared=shared,
+            live=live,
+            model=model.provider,
+            workspaces=workspaces,
+            scheduler=scheduler,
+            service_settings=service_settings,
+            backup=backup,
+        )
+        yield _state(setup, parts, backend, api_keys, mcp_sessions)
+
+
+def _state(
+    setup: ServerSetup,
+    parts: WorkspaceParts,
+    backend: Backend,
+    api_keys: ApiKeys,
+    mcp_sessions: OpenSessions,
+) -> ServerState:
+    settings = setup.settings
+    return ServerState(
+        settings=settings,
+        authentication=Authentication(
+            authenticator=Authenticator(settings, setup.token_keys, api_keys),
+            identity_provider=setup.identity_provider,
+            api_keys=api_keys,
+        ),
+        limits=RateLimits.of(settings),
+        activity=Activity(
+            connections=OpenConnections(forwarded_allow_ips=settings.forwarded_allow_ips),
+            turns=parts.turns,
+            downloads=Downloads(),
+            call_slots=parts.call_slots,
+            mcp_sessions=mcp_sessions,
+            trials=TrialPlaces(),
+        ),
+        monitoring=Monitoring(
+            metrics=setup.metrics, webhooks=parts.webhooks, write_probe=WriteProbe()
+        ),
+        backend=backend,
+    )
+
+
+def _begin(stack: AsyncExitStack, *works: Coroutine[Any, Any, None]) -> None:
+    """Runs each as a task until the stack ends."""
+    for work in works:
+        stack.callback(asyncio.create_task(work).cancel)
+
+
+def _digests(
+    settings: Settings, parts: WorkspaceParts, mailer: Mailer, workspaces: OpenWorkspaces
+) -> Digests:
+    return Digests(
+        settings,
+        parts.webhooks,
+        mailer,
+        workspaces=partial(parts.shared.database.workspaces, AUTOMATIONS),
+        place=partial(_today_place, workspaces),
+    )
+
+
+@asynccontextmanager
+async def _messengers(
+    setup: ServerSetup, shared: wiring.Shared
+) -> AsyncGenerator[tuple[Webhooks, Mailer]]:
+    """Sends webhooks and mail during the block."""
+    root = shared.database.records(ROOT_WORKSPACE)
+    async with AsyncExitStack() as stack:
         webhooks = Webhooks(setup.webhook_target, root)
         webhooks.start()
         stack.push_async_callback(webhooks.aclose)
         mailer = Mailer(setup.mail_target, root)
         mailer.start()
         stack.push_async_callback(mailer.aclose)
-        live = await stack.enter_async_context(_live_graphs(shared, webhooks, setup.metrics))
-        model = await stack.enter_async_context(
-            open_model(environment, setup.provider, embedder=shared.embedder)
-        )
-        service_settings = ServiceSettings(
-            environment,
-            shared.database.records(settings.workspace),
-            model,
-            started_with=stored,
-        )
-        await service_settings.refresh()
-        backup = ServerBackup(settings)
-        stack.push_async_callback(backup.aclose)
-        wakeups = Wakeups()
-        turns = RunningTurns()
-        call_slots = CallSlots(settings.voice.max_calls)
-        workspaces = OpenWorkspaces(
-            WorkspaceParts(
-                shared=shared,
-                live=live,
-                model=model,
-                metrics=setup.metrics,
-                webhooks=webhooks,
-                wakeups=wakeups,
-                turns=turns,
-                call_slots=call_slots,
-                recorded=setup.recorded,
-            )
-        )
-        await workspaces.get(settings.workspace)  # a setting that cannot work fails the start
-        scheduler = Scheduler(
-            partial(shared.database.workspaces, AUTOMATIONS),
-            workspaces.worker,
-            at_once=settings.automations_at_once,
-            wakeups=wakeups,
-        )
-        setup.metrics.watch_automations(lambda: scheduler.late)
-        following = repeat(service_settings.refresh, SETTINGS_S, log, "settings_not_read")
-        stack.callback(asyncio.create_task(following).cancel)
-        await _begin_work(stack, setup, shared, workspaces, scheduler)
-        digests = Digests(
-            settings,
-            webhooks,
-            mailer,
-            workspaces=partial(shared.database.workspaces, AUTOMATIONS),
-            place=partial(_today_place, workspaces),
-        )
-        sending = repeat(digests.look, DIGEST_LOOK_S, log, "digest_failed")
-        stack.callback(asyncio.create_task(sending).cancel)
-        woken = wake_at_notices(shared.database.notices, wakeups)
-        api_keys = ApiKeys(root)
-        for work in (woken, api_keys.follow()):
-            stack.callback(asyncio.create_task(work).cancel)
-        mcp_sessions = await stack.enter_async_context(running_sessions(settings, workspaces))
-        yield ServerState(
-            settings=settings,
-            authentication=Authentication(
-                authenticator=Authenticator(settings, setup.token_keys, api_keys),
-                identity_provider=setup.identity_provider,
-                api_keys=api_keys,
-            ),
-            limits=RateLimits.of(settings),
-            activity=Activity(
-                connections=OpenConnections(forwarded_allow_ips=settings.forwarded_allow_ips),
-                turns=turns,
-                downloads=Downloads(),
-                call_slots=call_slots,
-                mcp_sessions=mcp_sessions,
-                trials=TrialPlaces(),
-            ),
-            monitoring=Monitoring(
-                metrics=setup.metrics, webhooks=webhooks, write_probe=WriteProbe()
-            ),
-            backend=Backend(
-                shared=shared,
-                live=live,
-                model=model.provider,
-                workspaces=workspaces,
-                scheduler=scheduler,
-                service_settings=service_settings,
-                backup=backup,
-            ),
-        )
+        yield webhooks, mailer
 
 
 async def _today_place(workspaces: OpenWorkspaces, person: Person) -> TodayPlace:
@@ -234,6 +261,7 @@ async def _shared(setup: ServerSetup) -> AsyncGenerator[wiring.Shared]:
     )
     async with opening as shared:
         metrics.watch_embedding(shared.embedding_queue)
+        metrics.watch_database(shared.database)
         yield shared
 
 
@@ -274,13 +302,13 @@ async def _begin_work(
 ) -> None:
     """Starts what runs in the background; the stack ends it."""
     purging = repeat(partial(purge_old_records, shared, workspaces), PURGE_S, log, "purge_failed")
-    for work in (
+    _begin(
+        stack,
         expire_proposals(shared, workspaces),
         watch_event_loop(setup.metrics),
         purging,
         collect_all_rarely(),
-    ):
-        stack.callback(asyncio.create_task(work).cancel)
+    )
     await stack.enter_async_context(scheduler.ticking())
     stack.push_async_callback(workspaces.aclose)
     agents = WorkspaceTicker(workspaces.with_agents, workspaces.agents, noun="agent")

@@ -5,15 +5,13 @@ Each is one POST with keys and names, without content of a graph. It is stored f
 until it is accepted, for a day, by any server and across restarts: at least once, each time with
 the same `webhook-id`. Proposals of one answer are sent as one notification, and so are the changes
 of a graph within a few seconds: the first is stored at once, and later ones are added to it until
-it is sent. With a secret each is signed as Standard Webhooks 1.0 says.
+it is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
-import hmac
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +19,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, final
 
-import httpx2
 import orjson
 
 from datasources.base import Record, RecordStore
@@ -29,20 +26,17 @@ from datasources.errors import RecordConflict, SourceError
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval
 from graphrag.automations.automation import Automation
-from graphrag.config import Settings, SettingsError
 from graphrag.delivery_queue import DUE, DeliveryQueue
 from graphrag.leases import now_ms
 from graphrag.page_address import page_address
 from graphrag.sessions.phases import Phase
 from graphrag.workers import repeat
 from server.errors import WebhookBusy, WebhookNotFound
-from tools.http.interim_answers import BoundedTransport
-from tools.trace_context import TRACED
+from server.webhook_target import WebhookTarget
 
 log = logging.getLogger(__name__)
 
 KIND: Final = "webhook"
-TIMEOUT_S: Final = 10.0
 # Time in which further proposals of an answer, or changes of a graph, are added to a request.
 GATHER_S: Final = 2.0
 LOOK_S: Final = 5.0
@@ -81,32 +75,6 @@ class _Gathering:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookTarget:
-    """The receiver of the requests. `page_url`: the beginning of links to the page.
-
-    Each request is signed with all `keys`: a receiver that knows one of them accepts it.
-    """
-
-    url: str | None
-    keys: tuple[bytes, ...] = ()
-    page_url: str = ""
-
-    @classmethod
-    def of(cls, settings: Settings) -> WebhookTarget:
-        """Returns the receiver of the settings. Raises: SettingsError for an unusable secret."""
-        secrets_by_name = {
-            "notify_secret": settings.notify.secret,
-            "notify_secret_before": settings.notify.secret_before,
-        }
-        keys = tuple(
-            _key(name, secret.get_secret_value())
-            for name, secret in secrets_by_name.items()
-            if secret is not None
-        )
-        return cls(url=settings.notify.url, keys=keys, page_url=page_url(settings))
-
-
 @final
 class Webhooks:
     """Stores requests and sends them in the background. Does nothing without an address.
@@ -122,9 +90,9 @@ class Webhooks:
         gather_s: float = GATHER_S,
         clock: Callable[[], int] = now_ms,
     ) -> None:
+        self._target = target
         self._url = target.url
         self._page_url = target.page_url
-        self._keys = target.keys
         self._gather_s = gather_s
         self._clock = clock
         self._storing = 0
@@ -390,7 +358,9 @@ class Webhooks:
     async def _outcome(self, record: Record) -> dict[str, Any]:
         """Sends one request. Returns the changes of its record."""
         event = record.data["event"]
-        outcome = await self._posted(record.key, record.data["body"])
+        outcome = await self._target.post(
+            record.key, record.data["body"], sent_s=self._clock() // 1000
+        )
         if isinstance(outcome, str):
             return {"error": outcome}
         if outcome < 300:
@@ -400,32 +370,6 @@ class Webhooks:
             log.warning("webhook_refused", extra={"event": event, "http": outcome})
             return {"httpStatus": outcome, "status": "refused"}
         return {"httpStatus": outcome}
-
-    async def _posted(self, key: str, body: Mapping[str, Any]) -> int | str:
-        content = orjson.dumps(dict(body))
-        sent_s = str(self._clock() // 1000)
-        headers = {
-            "Content-Type": "application/json",
-            "webhook-id": key,
-            "webhook-timestamp": sent_s,
-        }
-        if self._keys:
-            signed = b".".join((key.encode(), sent_s.encode(), content))
-            digests = (hmac.digest(each, signed, "sha256") for each in self._keys)
-            headers["webhook-signature"] = " ".join(
-                f"v1,{base64.b64encode(each).decode()}" for each in digests
-            )
-        try:
-            async with (
-                asyncio.timeout(2 * TIMEOUT_S),
-                httpx2.AsyncClient(
-                    timeout=TIMEOUT_S, trust_env=False, transport=BoundedTransport(), **TRACED
-                ) as client,
-                client.stream("POST", str(self._url), content=content, headers=headers) as answer,
-            ):
-                return answer.status_code  # its body is not read, however long it is
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as exc:
-            return type(exc).__name__
 
     async def aclose(self) -> None:
         """Stores the requests that are not stored yet. Those being sent are found again when they
@@ -454,21 +398,3 @@ def _at_once(result: bool) -> asyncio.Future[bool]:
     future = asyncio.get_running_loop().create_future()
     future.set_result(result)
     return future
-
-
-def _key(name: str, secret: str) -> bytes:
-    """Returns the key of a secret: the bytes that `whsec_` and base64 encode, or the bytes of the
-    text.
-    """
-    if not secret.startswith("whsec_"):
-        return secret.encode()
-    try:
-        return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    except ValueError:
-        reason = "it begins with whsec_, but no base64 follows"
-        raise SettingsError(name=name, origin="settings", reason=reason) from None
-
-
-def page_url(settings: Settings) -> str:
-    """Returns the address of the page for other programs, without a slash at the end."""
-    return (settings.public_url or f"http://{settings.host}:{settings.port}").rstrip("/")

@@ -13,7 +13,8 @@ from graphrag.approvals import Approvals, Approve
 from graphrag.delivery_queue import CLAIMED_MS
 from graphrag.importers.exchange import export_document
 from graphrag.leases import now_ms
-from server.webhooks import KIND, Webhooks, WebhookTarget
+from server.webhook_target import WebhookTarget
+from server.webhooks import KIND, Webhooks
 from tests.concurrency import workers
 from tests.concurrency.import_workers import WORKSPACE, import_version
 from tests.concurrency.killing import killing, last_write

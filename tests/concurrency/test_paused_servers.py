@@ -30,8 +30,9 @@ from graphrag.leases import now_ms
 from graphrag.live import LiveGraphs
 from graphrag.llm.base import UserMessage
 from graphrag.sessions.phases import Phase
+from server.webhook_target import WebhookTarget
 from server.webhooks import KIND as WEBHOOK
-from server.webhooks import Webhooks, WebhookTarget
+from server.webhooks import Webhooks
 from tests.server.test_two_servers import a_process, opened
 from tests.server.test_ws_sync import node
 from tests.support.chosen_database import address_in, database_in

@@ -8,7 +8,8 @@ import asyncio
 from pathlib import Path
 
 from datasources.types import ROOT_WORKSPACE
-from server.webhooks import KIND, Webhooks, WebhookTarget
+from server.webhook_target import WebhookTarget
+from server.webhooks import KIND, Webhooks
 from tests.support.chosen_database import database_in
 
 SAVES = 3

@@ -14,7 +14,8 @@ from graphrag.delivery_queue import DELAYS_MS
 from graphrag.roles import Person
 from server.digest import Digests
 from server.mail import Mailer, MailTarget
-from server.webhooks import Webhooks, WebhookTarget
+from server.webhook_target import WebhookTarget
+from server.webhooks import Webhooks
 from tests.server.test_rest_today import ran
 from tests.server.test_webhooks import listening
 from tests.support.automations import finish

@@ -31,7 +31,8 @@ from graphrag.sessions.phases import EndReason, Phase, SessionKind
 from server import webhooks
 from server.app import create_app
 from server.metrics import Metrics
-from server.webhooks import GATHER_S, KIND, Webhooks, WebhookTarget
+from server.webhook_target import WebhookTarget
+from server.webhooks import GATHER_S, KIND, Webhooks
 from tests.graphrag.approvals.helpers import a_bench
 from tests.support.chosen_database import address_in
 from tests.support.databases import nba_file
