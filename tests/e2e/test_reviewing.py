@@ -157,6 +157,7 @@ def test_what_was_missed_while_the_connection_was_gone_is_read_once(
     gone = proposed(site)
     page = open_page(site, panel="review")
     expect(card(page, "pending", "review")).to_have_count(1)
+    page.wait_for_load_state("networkidle")  # the opening reads the list too, and its news
     asked = watched(page)
     page.context.set_offline(True)
     page.evaluate("dispatchEvent(new Event('offline'))")
