@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from mock_data import load_json
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.site import GRAPH, Site, running_site
 from tests.e2e.talk import press
+from tests.e2e.test_review import Contexts, key_of, signed_in
 from tests.support.agent_documents import agent_document, fetched_document, mutated
 from tests.support.data_files import PUBLISHED
+from tests.support.service import SECRET, token
 
 PANEL = "agents"
 OURS = ("agents/helpdesk.json", "agents/incident_intake.json")
@@ -323,3 +326,36 @@ def test_an_agent_has_an_address_and_what_is_written_is_not_lost_without_a_word(
     press(dialog, "Leave")
     panel.get_by_role("button", name="Show: Workflow helpdesk").click()
     expect(name).to_have_value("Workflow helpdesk")
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Site]:
+    """A service with sign-in."""
+    with running_site(tmp_path, script=None, graph=False, auth_secret=SECRET) as running:
+        running.import_graph(token=token("ann", "admin"))
+        yield running
+
+
+def test_who_may_not_change_an_agent_reads_its_form(
+    guarded: Site, open_page: OpenPage, contexts: Contexts
+) -> None:
+    document = {**agent_document(), "graphs": []}
+    address = f"/api/agents/{document['agent']['id']}"
+    guarded.rest("PUT", address, json={"document": document}, token=token("ann", "admin"))
+    context = signed_in(contexts, "ed", "editor")
+    page = open_page(guarded, key_of(guarded), panel=PANEL, context=context)
+    panel = page.locator(f"#panel-{PANEL}")
+    expect(panel.get_by_role("button", name="New", exact=True)).to_be_disabled()
+    panel.get_by_role("button", name=re.compile("^Show: ")).click()
+    form = panel.locator(".doc-form")
+    expect(form).to_be_visible()
+    changeable = ":is(input, textarea):not([readonly], [disabled]), select:not([disabled])"
+    expect(form.locator(changeable)).to_have_count(0)
+    for each in form.get_by_role("button", name="Add", exact=False).all():
+        expect(each).to_be_disabled()
+    for absent in ("Save", "Try it"):
+        expect(panel.get_by_role("button", name=absent, exact=True)).to_have_count(0)
+    opened(page, "JSON")
+    text = panel.locator(".doc-text")
+    expect(text).to_have_attribute("readonly", "")
+    assert json.loads(text.input_value()) == document
