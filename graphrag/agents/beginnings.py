@@ -24,7 +24,7 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Deliveries, LifeParts, owed
 from graphrag.agents.document import PreCallCheck
 from graphrag.agents.errors import AgentBlocked
-from graphrag.agents.session_source import ResolvedSession, resolve_session
+from graphrag.agents.session_source import ResolvedSession, resolve_session, stored_voice
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage
 from graphrag.prompts.library import load_phrases
 from graphrag.workers import end_tasks
@@ -98,6 +98,20 @@ class Beginnings:
         values = values_of(agent, thread, self._parts.locale)
         executor = self._parts.agents.executor(agent.agent_id)
         return await resolve_session(agent, values, executor, self._clock())
+
+    async def resolve_again(self, agent: CompiledAgent, thread: Thread) -> ResolvedSession:
+        """Returns the session of a stored conversation, which is not fetched again."""
+        values = values_of(agent, thread, self._parts.locale)
+        part = agent_part(thread)
+        voice = await asyncio.to_thread(
+            stored_voice, agent, part.session, values.scope(self._clock())
+        )
+        return ResolvedSession(
+            instructions=part.instructions,
+            declarations=part.declarations,
+            voice=voice,
+            response=part.session,
+        )
 
     async def store(
         self, agent: CompiledAgent, stored: StoredThread, session: ResolvedSession

@@ -65,7 +65,7 @@ def requests_of(document: AgentDocument) -> Iterator[tuple[str, RequestLike]]:
         yield f"pre_call_checks.{index}", check
     if isinstance(document.session, FetchedSession):
         yield "session", document.session
-    for event in ("on_start", "on_no_action", "on_end"):
+    for event in ("on_start", "on_transfer", "on_no_action", "on_end"):
         if (request := getattr(document.lifecycle, event)) is not None:
             yield f"lifecycle.{event}", request
     for name, tool in document.tools.items():

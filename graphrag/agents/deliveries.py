@@ -47,14 +47,16 @@ LOOK_MS: Final = 1_000
 POLL_S: Final = 0.2
 _CONFLICT: Final = 409
 
-LifecycleEvent = Literal["on_start", "on_no_action", "on_end"]
-EVENTS: Final[tuple[LifecycleEvent, ...]] = ("on_start", "on_no_action", "on_end")
+LifecycleEvent = Literal["on_start", "on_transfer", "on_no_action", "on_end"]
+EVENTS: Final[tuple[LifecycleEvent, ...]] = ("on_start", "on_transfer", "on_no_action", "on_end")
+MAX_OF_CALL: Final = 20  # deliveries that are read of one call: a few more than there can be
 
 
 class DeliveryFields(BaseModel):
     """What of a delivery is stored and sent to clients alike. Units: times in
     milliseconds since 1970.
 
+    `number`: of several deliveries of one event, as a call may be transferred more than once.
     `http_status` and `error` are of the last attempt.
     """
 
@@ -62,6 +64,7 @@ class DeliveryFields(BaseModel):
     agent_id: str
     version: int
     event: LifecycleEvent
+    number: int = 1
     status: DeliveryStatus = "waiting"
     attempts: int = 0
     created_time: int
@@ -81,7 +84,12 @@ class Delivery(DeliveryFields, Document):
 
     @property
     def id(self) -> str:
-        return f"{self.call_id}:{self.event}"
+        return delivery_id(self.call_id, self.event, self.number)
+
+
+def delivery_id(call_id: str, event: LifecycleEvent, number: int = 1) -> str:
+    """Returns the id of a delivery, which is also the `Idempotency-Key` of its request."""
+    return f"{call_id}:{event}" + ("" if number == 1 else f":{number}")
 
 
 @final
@@ -91,7 +99,7 @@ class DeliveryDocument(DeliveryFields, AnswerBody):
     id: str
 
 
-def owed(thread: Thread, event: LifecycleEvent, now: int) -> RecordWrite:
+def owed(thread: Thread, event: LifecycleEvent, now: int, number: int = 1) -> RecordWrite:
     """Returns the write of a new delivery, to join the transaction of its cause."""
     part = agent_part(thread)
     made = Delivery(
@@ -99,6 +107,7 @@ def owed(thread: Thread, event: LifecycleEvent, now: int) -> RecordWrite:
         agent_id=part.agent_id,
         version=part.version,
         event=event,
+        number=number,
         created_time=now,
         owed_time=now,
         next_time=now,
@@ -161,16 +170,15 @@ class Deliveries:
         again = None if delivery.status == "done" else await self._queue.retry(record)
         if again is None:
             raise DeliveryRefused(delivery_id=delivery_id, status=delivery.status)
-        self.send_soon(delivery.call_id, delivery.event)
+        self.send_soon(delivery.call_id, delivery.event, number=delivery.number)
         return parse_document(Delivery, again.data, KIND)
 
-    def send_soon(self, call_id: str, *events: LifecycleEvent) -> None:
+    def send_soon(self, call_id: str, *events: LifecycleEvent, number: int = 1) -> None:
         """Sends new deliveries concurrently, after those that are being sent for the
         conversation.
         """
-        self._queue.begin(
-            call_id, partial(self._send_each, [f"{call_id}:{event}" for event in events])
-        )
+        ids = [delivery_id(call_id, event, number) for event in events]
+        self._queue.begin(call_id, partial(self._send_each, ids))
 
     async def _send_each(self, ids: Iterable[str]) -> None:
         for delivery_id in ids:
@@ -191,9 +199,7 @@ class Deliveries:
                 found += read
             else:  # of another program: others behind it come first
                 await self._queue.change(record, {"nextTime": self._clock() + LATER_MS})
-        await self._send_each(
-            each.id for each in sorted(found, key=lambda each: EVENTS.index(each.event))
-        )
+        await self._send_each(each.id for each in sorted(found, key=_order))
 
     async def send(self, delivery_id: str) -> Delivery | None:
         """Makes one attempt if the delivery is due and no other process makes one. Returns it as
@@ -228,15 +234,14 @@ class Deliveries:
         return tried
 
     async def _earlier(self, delivery: Delivery) -> Sequence[Delivery]:
-        """Returns the deliveries before the last one, whose request may name their results."""
+        """Returns the deliveries before a later one, whose request may name their results."""
         if delivery.event == "on_start":
             return ()
-        before = EVENTS[: EVENTS.index(delivery.event)]
-        return [
-            found
-            for each in before
-            if (found := (await self._get(f"{delivery.call_id}:{each}"))[1])
-        ]
+        rows = await self._queue.records.query(
+            KIND, {"callId": delivery.call_id}, limit=MAX_OF_CALL
+        )
+        found = [each for each in readable(rows, _read) if _order(each) < _order(delivery)]
+        return sorted(found, key=_order)
 
     async def _attempt(self, delivery: Delivery, earlier: Sequence[Delivery]) -> dict[str, Any]:
         """Sends the request. Returns the changes of the delivery; `error` alone: it may be
@@ -318,6 +323,10 @@ def _meaning(request: RequestFields, answer: HttpAnswer, scope: Scope) -> dict[s
     if 400 <= answer.status < 500 and answer.status not in LATER_STATUS:
         return {"status": "refused", "error": "refused_by_server"}
     return {"error": "refused_by_server"}
+
+
+def _order(delivery: Delivery) -> tuple[int, int]:
+    return EVENTS.index(delivery.event), delivery.number
 
 
 def _data(delivery: Delivery) -> dict[str, Any]:

@@ -169,8 +169,11 @@ class Lifecycle(DocumentPart):
     """Requests at the beginning and end of a conversation, and how its outcome is found."""
 
     on_start: StartRequest | None = described("Sent when a conversation has begun.", None)
+    on_transfer: RequestFields | None = described(
+        "Sent when a call is transferred to a destination with `summary: posted`.", None
+    )
     on_no_action: NoActionRequest | None = described(
-        "Sent at the end where its condition is true.", None
+        "Sent at the end where its condition is true, never for a caller who was put through.", None
     )
     on_end: RequestFields | None = described("Sent last.", None)
     outcome_rules: list[OutcomeRule] = described("How the outcome is found.", [], max_length=50)

@@ -16,15 +16,11 @@ from graphrag.agents.session_fields import FetchedSession
 from graphrag.agents.shape_problems import near
 from tools.http.compiled import reads_in
 from tools.http.json_paths import Path
-from tools.http.model import HttpTool
+from tools.http.model import RESERVED_CTX, HttpTool
 from tools.http.problems import DocumentProblem
 from tools.http.scope import KNOWN, Names, ValuePath
 
 AGENT_FIELDS: Final = ("id", "name", "type", "language", "timezone")
-SET_BY_SERVICE: Final = frozenset(
-    ("caller_phone", "agent_id", "call_start", "had_conversation", "should_hangup", "transcript")
-)
-"""Values of ctx that the service sets."""
 _BRANCHES: Final = ("allOf", "anyOf", "oneOf")
 _CONDITIONS: Final = ("if", "then", "else")
 MAX_REFERENCES: Final = 20
@@ -69,7 +65,7 @@ def stored_names(document: AgentDocument) -> frozenset[str]:
     """Returns the names in ctx that the document or the service can set."""
     lifecycle = document.lifecycle
     session = document.session
-    names = set[str](SET_BY_SERVICE)
+    names = set[str](RESERVED_CTX)
     for tool in document.tools.values():
         names.update(tool.on_success_flags)
         if isinstance(tool, HttpTool):

@@ -20,7 +20,16 @@ from tools.http.addresses import is_loopback
 from tools.http.compiled import broken_request, broken_tool, misread, secrets_of
 from tools.http.model import BuiltinTool, HttpTool
 from tools.http.problems import DocumentProblem
-from tools.http.scope import AT_END, CHECK, GREETING, INSTRUCTIONS, LIFECYCLE, SESSION_REQUEST, TOOL
+from tools.http.scope import (
+    AT_END,
+    CHECK,
+    GREETING,
+    INSTRUCTIONS,
+    LIFECYCLE,
+    SESSION_REQUEST,
+    TOOL,
+    TRANSFER,
+)
 from tools.read_tools import READ_TOOLS
 from tools.time_zones import is_time_zone
 from tools.write_tools import WRITE_TOOLS
@@ -80,6 +89,7 @@ def _misread(document: AgentDocument) -> _Found:
     yield from misread(document.pre_call_checks, "pre_call_checks", CHECK)
     yield from misread(document.greeting, "greeting", GREETING)
     yield from misread(lifecycle.on_start, "lifecycle.on_start", LIFECYCLE)
+    yield from misread(lifecycle.on_transfer, "lifecycle.on_transfer", TRANSFER)
     yield from misread(lifecycle.on_no_action, "lifecycle.on_no_action", AT_END - {"outcome"})
     yield from misread(lifecycle.on_end, "lifecycle.on_end", AT_END)
     yield from misread(document.tools, "tools", TOOL)
@@ -171,6 +181,11 @@ def _transfers(document: AgentDocument) -> _Found:
             yield problem(
                 where, "unknown_destination", what, known or "destinations in voice.destinations"
             )
+    for name, destination in document.voice.destinations.items():
+        if destination.summary == "posted" and document.lifecycle.on_transfer is None:
+            what = f"lifecycle.on_transfer is missing: the summary for {name} is sent there"
+            allowed = "a request, or another summary"
+            yield problem("lifecycle.on_transfer", "missing_field", what, allowed)
     for where, declared in _declared(document):
         for index, declaration in enumerate(declared):
             for name in (

@@ -15,7 +15,14 @@ from typing import Any, Final, final
 
 from datasources.errors import BadDocument, SourceError
 from graphrag.agent.thread_agent import EndReason
-from graphrag.agent.thread_store import KIND, Thread, ThreadBusy, ThreadError, ThreadNotFound
+from graphrag.agent.thread_store import (
+    KIND,
+    StoredThread,
+    Thread,
+    ThreadBusy,
+    ThreadError,
+    ThreadNotFound,
+)
 from graphrag.agents.beginnings import Beginnings
 from graphrag.agents.chat_values import agent_part, values_of, with_part
 from graphrag.agents.compiled_agent import CompiledAgent
@@ -41,6 +48,7 @@ def outcome_of(agent: CompiledAgent, ctx: Mapping[str, Any]) -> str | None:
 
 
 AT_ONCE: Final = 50
+NOTHING: Final[Mapping[str, Any]] = {}
 BUSY_MS: Final = 5_000
 PAUSE_MS: Final = 60_000  # until a conversation that could not be ended is tried again
 STOPS: Final = 75
@@ -61,29 +69,63 @@ class Endings:
         self._failed: dict[str, int] = {}
 
     async def end(
-        self, thread_id: str, reason: EndReason, *, stop: bool = False, at: int | None = None
+        self,
+        thread_id: str,
+        reason: EndReason,
+        *,
+        stop: bool = False,
+        at: int | None = None,
+        ctx: Mapping[str, Any] = NOTHING,
     ) -> Thread | None:
         """Ends a conversation and sends its deliveries concurrently. Returns None if it had ended.
 
         A conversation with a new message is not `idle`. With `stop`, a turn under way is stopped
-        first. `at`: the time of the end, if it was earlier. Raises: ThreadNotFound, SourceError;
-        ThreadBusy while a turn runs, or if another process wrote the thread.
+        first. `at`: the time of the end, if it was earlier. `ctx`: last values of the conversation.
+        Raises: ThreadNotFound, SourceError; ThreadBusy while a turn runs, or if another process
+        wrote the thread.
         """
         with self._parts.leases.watched(thread_id) as inbox:
             for _ in range(STOPS if stop else 0):
                 try:
-                    return await self._end(thread_id, reason, at)
+                    return await self._end(thread_id, reason, at, ctx)
                 except ThreadBusy:
                     await self._parts.leases.ask_to_stop(thread_id, reason)
                     await inbox.wait(STOP_S)
-        return await self._end(thread_id, reason, at)
+        return await self._end(thread_id, reason, at, ctx)
 
-    async def _end(self, thread_id: str, reason: EndReason, at: int | None) -> Thread | None:
+    async def _end(
+        self, thread_id: str, reason: EndReason, at: int | None, ctx: Mapping[str, Any]
+    ) -> Thread | None:
         async with self._parts.leases.held(thread_id):
-            return await self.end_held(thread_id, reason, at=at)
+            return await self.end_held(thread_id, reason, at=at, ctx=ctx)
+
+    async def keep_held(
+        self, thread_id: str, *, ctx: Mapping[str, Any], until: int, transfer: int = 0
+    ) -> StoredThread | None:
+        """Stores values of an open conversation that may last until `until`. Returns None if it
+        has ended.
+
+        The caller holds its lease. `transfer`: number of a transfer whose request is owed.
+        Raises: ThreadNotFound, ThreadBusy, SourceError.
+        """
+        stored = await self._parts.threads.get_of(thread_id, self._parts.workspace)
+        part = stored.thread.agent
+        if part is None or not part.is_open:
+            return None
+        thread = with_part(stored.thread, ctx={**part.ctx, **ctx}, idle_time=until)
+        also = [owed(thread, "on_transfer", self._clock(), transfer)] if transfer else []
+        kept = await self._parts.threads.save(replace(stored, thread=thread), thread.messages, also)
+        if transfer:
+            self._deliveries.send_soon(thread_id, "on_transfer", number=transfer)
+        return kept
 
     async def end_held(
-        self, thread_id: str, reason: EndReason, *, at: int | None = None
+        self,
+        thread_id: str,
+        reason: EndReason,
+        *,
+        at: int | None = None,
+        ctx: Mapping[str, Any] = NOTHING,
     ) -> Thread | None:
         """Ends a conversation whose lease the caller holds; see `end`."""
         stored = await self._parts.threads.get_of(thread_id, self._parts.workspace)
@@ -103,7 +145,8 @@ class Endings:
         except AgentNotFound:  # nothing is left that says what is owed
             agent = None
         ended = now if at is None else min(now, max(at, part.started_time))
-        thread, events = await self._ended(stored.thread, agent, reason, ended)
+        last = with_part(stored.thread, ctx={**part.ctx, **ctx})
+        thread, events = await self._ended(last, agent, reason, ended)
         also = [owed(thread, event, now) for event in events]
         thread = (
             await self._parts.threads.save(replace(stored, thread=thread), thread.messages, also)
@@ -135,7 +178,8 @@ class Endings:
         thread = with_part(thread, outcome=outcome_of(agent, agent_part(thread).ctx))
         events: list[LifecycleEvent] = []
         lifecycle = agent.document.lifecycle
-        if (asked := lifecycle.on_no_action) is not None:
+        was_put_through = agent_part(thread).ctx.get("transfer_answered") is True
+        if (asked := lifecycle.on_no_action) is not None and not was_put_through:
             scope = values_of(agent, thread, self._parts.locale).scope(now)
             if await asyncio.to_thread(asked.condition.holds, scope):
                 events.append("on_no_action")

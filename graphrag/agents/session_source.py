@@ -110,6 +110,14 @@ def _mapped(
     )
 
 
+def stored_voice(agent: CompiledAgent, response: Any, scope: Scope) -> Voice | CustomVoice | None:
+    """Returns the voice of a stored response; None without one."""
+    plan = agent.document.session
+    if isinstance(plan, InlineSession) or response is None or plan.response_mapping.voice is None:
+        return None
+    return _voice(agent, plan.response_mapping.voice.first(response, scope))
+
+
 def _voice(agent: CompiledAgent, raw: Any) -> Voice | CustomVoice | None:
     """Returns the voice of a response; None if it names no known one."""
     if raw is None:

@@ -4,7 +4,7 @@ proposals.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Literal, cast, final
@@ -13,6 +13,7 @@ from pydantic import Field, create_model
 
 from graphrag.agents.chat_values import waiting_tools
 from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.voice_fields import Destination
 from tools.base import (
     GRAPH_ARGUMENT,
     DescribedArguments,
@@ -33,10 +34,15 @@ from tools.tool_box import ToolBox
 from tools.write_tools import WRITE_TOOLS
 
 HANGUP: Final = "hangup"
-TRANSFER: Final = "transferTo"  # field of a tool's result: the number to connect the caller with
+TRANSFER: Final = "transferTo"  # field of a tool's result: the name of the destination
+SUMMARY_CHARS: Final = 600  # of the summary of a call: about 40 seconds when it is read aloud
 _BY_NAME: Mapping[str, Tool[Any]] = {tool.name: tool for tool in (*READ_TOOLS, *WRITE_TOOLS)}
 _ENDS = "End the conversation, once the person has what they came for or takes leave. Say goodbye as well."
 _TRANSFERS = "Connect the caller with somebody. Say so before."
+_SUMMARY = (
+    "For the person who answers: who calls, what they want and what was done, in one to three sentences "
+    "in the language of the conversation."
+)
 
 _OK = '{"status":"ok"}'
 _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -113,9 +119,12 @@ class AgentTools:
         return ToolResult(text=_OK, data={"status": "ok"})
 
     async def _transfer(self, arguments: DescribedArguments, _: ToolContext) -> ToolResult:
-        """Returns the destination's number. The model never supplies a number."""
-        chosen = self.agent.document.voice.destinations[str(arguments.values["destination"])]
-        return ToolResult(text=_OK, data={TRANSFER: chosen.number})
+        """Returns the destination's name. The model never supplies a number."""
+        name = str(arguments.values["destination"])
+        self.values.ctx["transfer_destination"] = name
+        summary = str(arguments.values.get("summary") or "").strip()
+        self.values.ctx["transfer_summary"] = summary[:SUMMARY_CHARS] or None
+        return ToolResult(text=_OK, data={TRANSFER: name})
 
     def _of_graphs(self) -> list[Tool[Any]]:
         if not self.graphs:
@@ -144,12 +153,20 @@ def _builtin(name: str, description: str, parameters: Mapping[str, Any], run: Ru
     )
 
 
-def _transfer_to(destinations: Iterable[str]) -> dict[str, Any]:
-    """Returns the arguments of a transfer: one of the document's destinations."""
+def _transfer_to(destinations: Mapping[str, Destination]) -> dict[str, Any]:
+    """Returns the arguments of a transfer: one of the document's destinations, and a summary if
+    one of them takes it.
+    """
     choice = {"type": "string", "enum": list(destinations)}
+    properties: dict[str, Any] = {
+        "destination": choice,
+        "reason": {"type": "string", "maxLength": 500},
+    }
+    if any(each.summary != "none" for each in destinations.values()):
+        properties["summary"] = {"type": "string", "description": _SUMMARY}
     return {
         "type": "object",
-        "properties": {"destination": choice, "reason": {"type": "string", "maxLength": 500}},
+        "properties": properties,
         "required": ["destination"],
         "additionalProperties": False,
     }

@@ -127,7 +127,19 @@ class Destination(DocumentPart):
     )
     description: str = described("Who answers there, for the model.", "", max_length=500)
     timeout_s: Whole = described("Seconds that it may ring.", 30, ge=5, le=600)
+    attempts: Whole = described("How often it is called until somebody answers.", 1, ge=1, le=3)
     fallback: Name | None = described("Destination that is tried where nobody answers.", None)
+    summary: Literal["none", "spoken", "posted"] = described(
+        "The summary of the call: read to the person who answers before they are connected (spoken), or sent "
+        "by `lifecycle.on_transfer` (posted).",
+        "none",
+    )
+    on_unanswered: Literal["hangup", "agent", "message"] | None = described(
+        "What happens where neither this destination nor its fallbacks answer: the call ends (hangup), the "
+        "agent goes on (agent) or takes a message (message). Without it `voice.fallback` is called, then the "
+        "call ends.",
+        None,
+    )
 
 
 @final

@@ -289,6 +289,10 @@ class ModelEvents:
             dialogue.tools.take_round_done()  # its outputs were sent as messages
             dialogue.say_to_model("system", dialogue.session.text("voice_go_on"))
             dialogue.ask(now)
+        elif dialogue.session.note is not None:
+            self._restore()
+            dialogue.say_to_model("system", dialogue.session.note)
+            dialogue.ask(now)
         elif dialogue.session.greeting:
             dialogue.greeting = ""
             dialogue.timers.start("ask_again", now)
@@ -298,10 +302,9 @@ class ModelEvents:
     def _restore(self) -> None:
         """Gives a new session the transcript, and outputs of earlier tool calls as messages."""
         dialogue = self._dialogue
-        for entry in dialogue.transcript.ordered():
-            self._outbox.send(
-                "conversation.item.create", item=wire.text_item(entry.role, entry.text)
-            )
+        spoken = ((entry.role, entry.text) for entry in dialogue.transcript.ordered())
+        for role, words in (*dialogue.session.earlier, *spoken):
+            self._outbox.send("conversation.item.create", item=wire.text_item(role, words))
         for output in dialogue.tools.orphaned():
             dialogue.say_to_model("system", output)
 

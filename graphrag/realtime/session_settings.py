@@ -17,7 +17,9 @@ class SessionSettings:
     """The settings of one call.
 
     `tools`: declarations for the model. `delayed`: texts spoken while a slow tool runs, by its
-    name. `texts`: language of the service's own instructions to the model.
+    name. `texts`: language of the service's own instructions to the model. `earlier`: utterances
+    before this stream as (role, words), and `note`: what the model is told instead of a greeting;
+    of a caller who comes back after a transfer.
     """
 
     model: VoiceModel
@@ -30,6 +32,8 @@ class SessionSettings:
     greeting_is_interruptible: bool = True
     limits: ConversationLimits = field(default_factory=ConversationLimits)
     texts: Language = "en"
+    earlier: Sequence[tuple[str, str]] = ()
+    note: str | None = None
 
     def text(self, name: str, **facts: Any) -> str:
         """Returns an instruction to the model, in the language `texts`."""

@@ -172,6 +172,8 @@ class ActiveCall:
             setup.agent, stored, deps.life, deps.threads, self._hold, self._recorder.transcript
         )
         tools = CallTools(deps=deps, thread=thread, hold=self._hold, show=self._recorder.show)
+        if setup.earlier is not None:
+            tools.continue_from(setup.earlier.call)
         voice = setup.settings(stored, session, prompt, tools.box.offered(tools.role))
         now = self._loop.time()
         wall = deps.threads.clock() / 1000 - now

@@ -14,8 +14,8 @@ from typing import Any, Final, final
 from datasources.errors import BadDocument, RecordConflict
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadError, ThreadNotFound
-from graphrag.agents.deliveries import EVENTS
 from graphrag.agents.deliveries import KIND as DELIVERY
+from graphrag.agents.deliveries import MAX_OF_CALL
 from graphrag.agents.errors import AgentError
 from graphrag.roles import Person
 from graphrag.voice.call_records import WATCHED_MS, Call
@@ -83,6 +83,8 @@ class CallEndings:
         """
         if await self._deps.leases.runs(call.call_id):
             return None
+        if call.status == "transferring":
+            return await self.end_transfer(call)
         reason: EndReason = call.end_reason or "lost"
         # The call lasted until its last sign of life, not until this check.
         thread = await self.thread(call)
@@ -101,7 +103,28 @@ class CallEndings:
         stored = await self._records.get(call.call_id)
         if stored is None or stored.status != "ringing":
             return None
+        if stored.returns:  # the caller did not come back after a transfer
+            return await self.end_transfer(stored)
         return await self.over(call.call_id, "line_lost")
+
+    async def end_transfer(
+        self, call: Call, status: str | None = None, *, answered: bool | None = None
+    ) -> Call | None:
+        """Ends a call whose caller was transferred. None if it is over already.
+
+        Without a report of the telephone service somebody who picked up counts as `answered`.
+        Raises: SourceError, ThreadError, AgentError, BadDocument.
+        """
+        if answered is None:
+            last = call.transfers[-1] if call.transfers else None
+            answered = last is not None and last.status is None and last.answered_time is not None
+        ctx: dict[str, Any] = {"transfer_answered": answered}
+        if status is not None:
+            ctx["transfer_status"] = status
+        at = call.transferred_time
+        with suppress(ThreadNotFound):
+            await self._deps.life.endings.end(call.call_id, "transferred", at=at, ctx=ctx)
+        return await self.over(call.call_id, "transferred", at=at)
 
     async def tick(self, now: int | None = None) -> None:
         """Ends unopened and abandoned calls, and forgets calls after retention.
@@ -142,9 +165,8 @@ class CallEndings:
         with suppress(ThreadNotFound):
             await self._deps.threads.delete(call.call_id, caller)
         stored = self._records.stored
-        for event in EVENTS:
-            if (record := await stored.get(DELIVERY, f"{call.call_id}:{event}")) is not None:
-                await stored.delete(DELIVERY, record.key, expected_version=record.version or "")
+        for record in await stored.query(DELIVERY, {"callId": call.call_id}, limit=MAX_OF_CALL):
+            await stored.delete(DELIVERY, record.key, expected_version=record.version or "")
         deleted = dict.fromkeys(
             (
                 "call_sid",

@@ -94,6 +94,11 @@ async def stored_feed(
         await inbox.wait(LOOK_S)
 
 
+def stored_messages(call: Call, thread: Thread | None) -> list[dict[str, Any]]:
+    """Returns the messages of a stored call."""
+    return [message for _, message in _messages(call, thread)]
+
+
 def _messages(call: Call, thread: Thread | None) -> list[tuple[tuple[str, str], dict[str, Any]]]:
     """Returns the messages of a stored call, each with a key that identifies its subject."""
     messages: list[tuple[tuple[str, str], dict[str, Any]]] = []

@@ -17,7 +17,7 @@ from graphrag.bridge.bridge import Bridge
 from graphrag.bridge.transcript import INAUDIBLE, TranscriptEntry
 from graphrag.llm.usage_meter import CallUsage, Payer
 from graphrag.realtime.model_messages import object_of, tokens_of
-from graphrag.voice.call_feed import CallFeed
+from graphrag.voice.call_feed import CallFeed, stored_messages
 from graphrag.voice.call_setup import CallSetup
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.call_tools import CallTools
@@ -58,10 +58,26 @@ class CallRecorder:
         self._open: OpenCall | None = None
         self._setup = setup
         self._deps = setup.deps
+        self._before = self._taken_over()
         self._stream_id = stream_id
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._at_once = asyncio.Event()
+
+    def _taken_over(self) -> list[dict[str, Any]]:
+        """Goes on with the record of the call before a transfer. Returns its transcript."""
+        earlier = self._setup.earlier
+        if earlier is None:
+            return []
+        usage = earlier.call.usage
+        self._tokens |= {name: int(usage.get(name) or 0) for name in self._tokens}
+        cost = usage.get("costUsd", 0.0)
+        self._cost_usd = float(cost) if isinstance(cost, int | float) else None
+        self._first_audio_ms = earlier.call.latency.get("firstAudioMs")
+        self._turns_ms = list(earlier.call.latency.get("turns") or ())
+        for message in stored_messages(earlier.call, earlier.stored.thread):
+            self.feed.add(message)
+        return list(agent_part(earlier.stored.thread).transcript)
 
     def opened(self, call: OpenCall) -> None:
         """Starts recording the transcript, the values and the tools of a call."""
@@ -122,7 +138,8 @@ class CallRecorder:
             else None
         )
         heard = bridge.heard(self._loop.time())
-        return [stored(entry) for entry in ([first, *heard] if first else heard)]
+        entries = [first, *heard] if first else heard
+        return [*self._before, *(stored(entry) for entry in entries)]
 
     def _required(self) -> OpenCall:
         assert self._open is not None, "no session is open"
@@ -202,9 +219,12 @@ class CallRecorder:
         if self._model_error is not None:
             update["model_error"] = self._model_error
         if self._open is not None:
-            codes = self._open.tools.proposed.items()
-            approvals = [{"approvalId": key, "spokenCode": code} for key, code in codes]
-            update |= {"sources": self._open.tools.sources, "approvals": approvals}
+            tools = self._open.tools
+            approvals = [
+                {"approvalId": key, "spokenCode": code, "told": key not in tools.waiting}
+                for key, code in tools.proposed.items()
+            ]
+            update |= {"sources": tools.sources, "approvals": approvals}
         call_id = self._setup.thread.key
 
         async def record() -> None:

@@ -32,8 +32,25 @@ SEARCH_PAGE: Final = 200
 MAX_SEARCHED: Final = 2_000  # calls that one search for a number reads
 MAX_SAME_TIME: Final = 200  # calls of one millisecond that paging can tell apart
 
-CallStatus = Literal["ringing", "active", "ending", "ended"]
+# transferring: the agent's part is over, and somebody else is called or speaks with the caller
+CallStatus = Literal["ringing", "active", "ending", "transferring", "ended"]
 CallChannel = Literal["phone", "browser", "simulated"]
+
+
+@final
+class TransferAttempt(Document):
+    """One attempt to reach a destination of the agent document.
+
+    `destination`: its name. `answered_time`: when somebody picked up. `status`: as reported by the
+    telephone service; None until the attempt is over. Units: times in milliseconds since 1970;
+    `seconds` of the conversation.
+    """
+
+    destination: str
+    time: int
+    answered_time: int | None = None
+    status: str | None = None
+    seconds: int | None = None
 
 
 class CallFields(BaseModel):
@@ -66,6 +83,9 @@ class Call(CallFields, Document):
 
     `user_id`: the person who calls from the browser. `refusal`: the message of a check that blocked
     the call. `token_hashes`: of the tokens that may open its stream until `token_time`.
+    `destination`: the name of the last destination that the agent chose. `transferred_time`: when
+    the agent's part ended by the last transfer. `returns`: how often the caller came back to the
+    agent. `return_to`: what the agent does then. `taken_time`: when the last stream was opened.
     """
 
     user_id: str | None = None
@@ -73,6 +93,11 @@ class Call(CallFields, Document):
     stream_sid: str | None = None
     destination: str | None = None
     said_goodbye: bool = False
+    transfers: list[TransferAttempt] = Field(default_factory=list[TransferAttempt])
+    transferred_time: int | None = None
+    returns: int = 0
+    return_to: Literal["agent", "message"] | None = None
+    taken_time: int | None = None
     refusal: str | None = None
     sources: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
     approvals: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
@@ -110,6 +135,7 @@ class Call(CallFields, Document):
     def to_listed(self) -> dict[str, Any]:
         """Returns the fields shown in lists."""
         hidden = {"token_hashes", "token_time", "next_time", "sources", "refusal", "said_goodbye"}
+        hidden |= {"transferred_time", "taken_time", "return_to"}
         shown = self.model_dump(mode="json", by_alias=True, exclude=hidden)
         return shown | {"durationSec": self.duration_sec}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from hmac import compare_digest
 from typing import Any, Final, Unpack, final
@@ -32,13 +32,13 @@ from graphrag.voice.dependencies import CallDependencies
 from graphrag.voice.follow_up import FollowUp, after_call, after_dial, fallback_of
 from graphrag.voice.incoming_calls import CHECK_TIMEOUT_S, IncomingCalls, IncomingFacts, NewSetup
 from graphrag.voice.stream_tokens import digest_of, read_token
+from graphrag.voice.transfers import STATUS_CHARS, Transfers, with_result
 
 log = logging.getLogger(__name__)
 
 AFTER_S: Final = 8.0  # wait for the end of a call; the telephone service waits for 15 s
 POLL_S: Final = 0.1
 CURRENT: Final = 0  # version of the current agent, for calls without a record
-STATUS_CHARS: Final = 20
 TAKING_MS: Final = 2_000  # between the answer of a call and its lease
 
 NewCall = Callable[[CallSetup, PhoneSide, StreamStart, TurnLease], ActiveCall]
@@ -63,6 +63,7 @@ class CallService:
         self.slots = deps.slots
         self.endings = CallEndings(deps)
         self._incoming = IncomingCalls(deps, self.endings, new_setup=new_setup)
+        self._transfers = Transfers(deps, self.endings, self._incoming)
         self._new_call = new_call
 
     async def begin(self, agent_id: str, **facts: Unpack[IncomingFacts]) -> tuple[Call, str]:
@@ -87,7 +88,8 @@ class CallService:
                 return call.model_copy(
                     update={"token_hashes": [], "token_time": now, "next_time": now}
                 )
-            changes: dict[str, Any] = {"status": "active", "answered_time": now, "token_hashes": []}
+            changes: dict[str, Any] = {"status": "active", "taken_time": now, "token_hashes": []}
+            changes["answered_time"] = call.answered_time or now
             return call.model_copy(update=changes | {"next_time": now + WATCHED_MS})
 
         call = await self.records.change(call_id, answered)
@@ -155,6 +157,11 @@ class CallService:
             await self.records.change(
                 call.call_id, lambda stored: stored.model_copy(update=changes)
             )
+            if await self._transferred(call, over):
+                if feed is not None:
+                    feed.add({"type": "call:state", "status": "transferring"})
+                    feed.close()
+                return
             with suppress(ThreadNotFound):
                 await self.deps.life.endings.end_held(call.call_id, over.reason)
             ended = await self.endings.over(call.call_id, over.reason)
@@ -185,6 +192,12 @@ class CallService:
             with suppress(AgentError):
                 await self.deps.agents.model_failed(call.agent_id, refusal)
 
+    async def _transferred(self, call: Call, over: CallOver) -> bool:
+        """Returns True if the caller is being transferred by the telephone service."""
+        if over.reason != "transferred" or over.destination is None or call.channel != "phone":
+            return False
+        return await self._transfers.begin(call, over.destination)
+
     async def after(self, call_id: str) -> FollowUp:
         """Returns the follow-up of an ended stream, a hang-up for an unknown call.
 
@@ -199,7 +212,7 @@ class CallService:
             )
         with self.records.stored.notices.subscribed(KIND, key=call_id) as inbox:
             while call is not None and call.status == "active" and loop.time() < until:
-                if self.deps.clock() > (call.answered_time or 0) + TAKING_MS:
+                if self.deps.clock() > (call.taken_time or 0) + TAKING_MS:
                     await self.endings.recover(call)
                 await inbox.wait(POLL_S)
                 call = await self.records.get(call_id)
@@ -209,29 +222,57 @@ class CallService:
             agent = await self.deps.agents.compiled(call.agent_id, call.agent_version)
         except AgentError:
             return FollowUp()
-        return after_call(call, agent, self.deps.life.locale)
+        after = after_call(call, agent, self.deps.life.locale)
+        return await self._transfers.dialling(call, after)
 
     async def after_dial(
-        self, call_id: str, *, agent_id: str, tried: Sequence[str], status: str
+        self,
+        call_id: str,
+        *,
+        agent_id: str,
+        tried: Sequence[str],
+        number: int | None,
+        report: Mapping[str, str],
     ) -> FollowUp:
-        """Returns the follow-up of an ended transfer, a hang-up for an unknown agent.
+        """Returns the follow-up of an ended attempt to transfer, a hang-up for an unknown agent.
 
-        A call that was forwarded when it rang has no record. Raises: SourceError.
+        `number`: of the attempt in the record. `report`: the form of the telephone service. A call
+        that was forwarded when it rang has no record. Raises: SourceError.
         """
-        changes = {"dial_status": status[:STATUS_CHARS]}
+        await self._transferring(call_id)
         call = await self.records.change(
-            call_id, lambda call: call.model_copy(update=changes), when_over=True
+            call_id, lambda call: with_result(call, number, report), when_over=True
         )
-        log.info(
-            "call_dialled",
-            extra={"call_id": call_id, "agent_id": agent_id, "status": changes["dial_status"]},
-        )
+        status = report.get("DialCallStatus", "")
+        facts = {"call_id": call_id, "agent_id": agent_id, "status": status[:STATUS_CHARS]}
+        log.info("call_dialled", extra=facts)
         try:
             version = call.agent_version if call is not None else CURRENT
             agent = await self.deps.agents.compiled(agent_id, version)
+            if call is None:
+                return after_dial(agent, self.deps.life.locale, tried, status)
+            return await self._transfers.over(call, agent, tried, report)
+        except (AgentError, ThreadError) as exc:
+            failed = {"call_id": call_id, "agent_id": agent_id, "error": type(exc).__name__}
+            log.warning("transfer_not_continued", extra=failed)
+            return FollowUp()
+
+    async def answered(self, call_id: str, number: int) -> FollowUp:
+        """Returns what is read to the person who answered a transfer. Raises: SourceError."""
+        try:
+            return await self._transfers.answered(call_id, number)
         except AgentError:
             return FollowUp()
-        return after_dial(agent, self.deps.life.locale, tried, status)
+
+    async def _transferring(self, call_id: str) -> None:
+        """Waits until the agent's part of a transferred call is over; at most `AFTER_S`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(AFTER_S):
+                with self.records.stored.notices.subscribed(KIND, key=call_id) as inbox:
+                    while (call := await self.records.get(call_id)) is not None:
+                        if call.end_reason != "transferred" or call.status != "ending":
+                            return
+                        await inbox.wait(POLL_S)
 
     async def passed_on(self, agent_id: str, call_sid: str | None) -> tuple[str, FollowUp] | None:
         """Returns the call's id and the follow-up that connects the caller with the fallback.

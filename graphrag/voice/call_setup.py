@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, final
+from dataclasses import dataclass
+from typing import Any, Final, final
 
 from graphrag.agent.thread_store import StoredThread, Thread
 from graphrag.agents.agent_prompt import write_agent_prompt
-from graphrag.agents.chat_values import about, language_of
+from graphrag.agents.chat_values import about, language_of, transcript_of
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.session_source import ResolvedSession
 from graphrag.agents.toolbox import agent_role
@@ -21,19 +22,49 @@ from graphrag.llm.registry import RealtimeTokens
 from graphrag.llm.usage_meter import Payer
 from graphrag.realtime.model_side import ModelSide
 from graphrag.realtime.session_settings import SessionSettings
+from graphrag.voice.call_records import Call
 from graphrag.voice.dependencies import CallDependencies
 from graphrag.workers import end_tasks
 from tools.base import Tool
 
+EARLIER_ENTRIES: Final = 60  # utterances that the model gets of the call before a transfer
+RETURN_S: Final = (
+    60.0  # at least, for a caller who comes back when the call has nearly lasted long enough
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierPart:
+    """A call whose caller comes back to the agent, and its stored conversation."""
+
+    call: Call
+    stored: StoredThread
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Returns the last utterances as (role, words), for the model."""
+        entries = transcript_of(self.stored.thread)[-EARLIER_ENTRIES:]
+        return [(entry["role"], entry["content"]) for entry in entries]
+
 
 @final
 class CallSetup:
-    """A call that is about to be answered. `thread` is a draft, which is not stored yet."""
+    """A call that is about to be answered. `thread` is a draft, which is not stored yet.
 
-    def __init__(self, deps: CallDependencies, agent: CompiledAgent, thread: Thread) -> None:
+    `earlier`: the call so far, if its caller comes back after a transfer; its thread is stored.
+    """
+
+    def __init__(
+        self,
+        deps: CallDependencies,
+        agent: CompiledAgent,
+        thread: Thread,
+        earlier: EarlierPart | None = None,
+    ) -> None:
         self.deps = deps
         self.agent = agent
         self.thread = thread
+        self.earlier = earlier
         self._side = self.new_side()
         self._begun: tuple[asyncio.Task[tuple[ResolvedSession, str]], asyncio.Task[None]] | None = (
             None
@@ -62,7 +93,12 @@ class CallSetup:
         await asyncio.to_thread(
             RealtimeTokens().cost_usd, ""
         )  # reads prices before they are needed
-        session = await self.deps.life.beginnings.resolve(self.agent, self.thread)
+        beginnings = self.deps.life.beginnings
+        session = await (
+            beginnings.resolve(self.agent, self.thread)
+            if self.earlier is None
+            else beginnings.resolve_again(self.agent, self.thread)
+        )
         graph_key = self.thread.graph_key
         prompt = await write_agent_prompt(
             self.deps.source,
@@ -87,6 +123,8 @@ class CallSetup:
         Raises: AgentSessionFailed, UsageLimitReached, PromptError, SourceError.
         """
         session, prompt = await asyncio.shield(self.begin()[0])
+        if self.earlier is not None:
+            return self.earlier.stored, session, prompt
         new = StoredThread(thread=self.thread, version=None)
         return await self.deps.life.beginnings.store(self.agent, new, session), session, prompt
 
@@ -113,6 +151,12 @@ class CallSetup:
         slow = [agent.tools[tool.name] for tool in tools if tool.name in agent.tools]
         messages = {tool.name: tool.model.delayed_message for tool in slow}
         default = text("voice_delayed", language)
+        limits = document.limits
+        earlier = self.earlier
+        if earlier is not None:
+            passed_s = (self.deps.clock() - (earlier.call.answered_time or 0)) / 1000
+            left_s = max(RETURN_S, limits.max_call_s - passed_s)
+            limits = limits.model_copy(update={"max_call_s": left_s})
         return SessionSettings(
             model=model,
             options=document.voice,
@@ -124,8 +168,14 @@ class CallSetup:
                 for name, message in messages.items()
                 if not isinstance(message, bool)
             },
-            greeting=self.deps.life.beginnings.greeting(agent, stored.thread),
+            greeting=self.deps.life.beginnings.greeting(agent, stored.thread)
+            if earlier is None
+            else None,
+            earlier=() if earlier is None else earlier.lines(),
+            note=None
+            if earlier is None
+            else text(f"voice_unanswered_{earlier.call.return_to}", language),
             greeting_is_interruptible=document.greeting is None or document.greeting.interruptible,
-            limits=document.limits,
+            limits=limits,
             texts=language,
         )

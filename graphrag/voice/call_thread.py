@@ -40,7 +40,9 @@ class CallThread:
         self.agent = agent
         self._stored = stored
         self.values = values_of(agent, stored.thread, life.locale)
-        self.tools: dict[str, AgentToolCall] = {}
+        self.tools: dict[str, AgentToolCall] = {
+            tool.tool_call_id: tool for tool in agent_part(stored.thread).tools
+        }
         self._life = life
         self._threads = threads
         self._hold = hold

@@ -29,6 +29,7 @@ from graphrag.bridge.signals import RunTool, ToolAnswered
 from graphrag.i18n import Language, text
 from graphrag.llm.base import ToolCall
 from graphrag.roles import CALLER, ClientInfo, Person
+from graphrag.voice.call_records import Call
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.dependencies import CallDependencies
 from tools.arguments import MalformedArguments, parse_arguments
@@ -76,6 +77,15 @@ class CallTools:
     _calls: ToolCalls = field(init=False)
     box: ToolBox = field(init=False)
     language: Language = field(init=False)
+
+    def continue_from(self, call: Call) -> None:
+        """Goes on with what the tools did before the caller came back after a transfer."""
+        codes = {str(row["approvalId"]): str(row["spokenCode"]) for row in call.approvals}
+        self.proposed.update(codes)
+        self.waiting.update(str(row["approvalId"]) for row in call.approvals if not row.get("told"))
+        self.sources = list(call.sources)
+        entries = self.thread.part.transcript
+        self.turn = sum(entry.get("role") == "user" for entry in entries)
 
     def __post_init__(self) -> None:
         agent = self.thread.agent
@@ -133,11 +143,11 @@ class CallTools:
         self._show(wanted, phase="finished", ok=entry.ok, ms=entry.ms, **facts)
         ends = not answered.result.is_error and wanted.name in self.thread.agent.builtins
         data: Any = answered.result.data
-        number = (
+        chosen = (
             cast(dict[str, Any], data).get(TRANSFER) if ends and isinstance(data, dict) else None
         )
         limit = self.thread.agent.document.limits.result_chars
-        return ToolAnswered(wanted.call_id, cut(output, limit), ends=ends, destination=number)
+        return ToolAnswered(wanted.call_id, cut(output, limit), ends=ends, destination=chosen)
 
     def _show(self, wanted: RunTool, **facts: Any) -> None:
         about = {"toolCallId": wanted.call_id, "name": wanted.name[:NAME_CHARS]}

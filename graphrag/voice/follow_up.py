@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 from graphrag.agents.chat_values import Locale, language_of
@@ -14,6 +14,7 @@ from graphrag.voice import twiml
 from graphrag.voice.call_records import Call
 
 RING_S: Final = 30  # default ringing time of a destination
+MAX_TRIED: Final = 12  # attempts of one transfer, whatever a document says
 # end reasons caused by the service or its model, not by the caller or the agent
 FAILURES: Final = frozenset(
     ("model_unreachable", "model_refused", "session_failed", "draining", "error", "lost")
@@ -41,7 +42,10 @@ class FollowUp:
     """The service speaks `text`, then connects the caller with `destination` or hangs up.
 
     `voice` and `language` are for the text. `timeout_s`: ringing time of the destination. `tried`:
-    names of the destinations so far, including this one, in the document of `agent_id`.
+    names of the destinations so far, including this one, in the document of `agent_id`. `number`:
+    of the attempt in the record of the call, None without a record. `waits`: the caller hears
+    ringing while something is read to the person who answers. `token`: the caller opens a stream
+    to the agent again, and nothing else happens.
     """
 
     text: str = ""
@@ -51,20 +55,21 @@ class FollowUp:
     timeout_s: int = RING_S
     tried: tuple[str, ...] = ()
     agent_id: str = ""
+    number: int | None = None
+    waits: bool = False
+    token: str | None = None
+
+    def numbered(self, number: int) -> FollowUp:
+        """Returns the follow-up with the number of its attempt."""
+        return replace(self, number=number)
 
 
 def after_call(call: Call, agent: CompiledAgent, locale: Locale) -> FollowUp:
     """Returns the follow-up of an ended call, by its reason."""
     voice = agent.document.voice
     language = language_of(agent, locale)
-    if call.end_reason == "transferred" and call.destination:
-        names = (
-            name
-            for name, destination in voice.destinations.items()
-            if destination.number == call.destination
-        )
-        name = next(names, None)
-        return FollowUp(destination=call.destination) if name is None else _dial(agent, name, ())
+    if call.end_reason == "transferred" and call.destination in voice.destinations:
+        return _dial(agent, call.destination, ())
     if (
         call.end_reason in FAILURES
         and not call.said_goodbye
@@ -76,7 +81,7 @@ def after_call(call: Call, agent: CompiledAgent, locale: Locale) -> FollowUp:
         message = voice.unavailable_message or text("voice_unavailable", language)
     elif call.end_reason in _GOODBYE and not call.said_goodbye:
         message = voice.goodbye_message or text("voice_goodbye", language)
-    return _spoken(agent, locale, message)
+    return spoken(agent, locale, message)
 
 
 def fallback_of(agent: CompiledAgent) -> FollowUp | None:
@@ -89,46 +94,78 @@ def without_service(agent: CompiledAgent, locale: Locale) -> str:
     """Returns TwiML for Twilio to use while this service is unreachable."""
     voice = agent.document.voice
     language = language_of(agent, locale)
-    options = {"voice": voice.say_voice, "language": say_language(agent, locale)}
     after = fallback_of(agent)
     if after is None or after.destination is None:
         return twiml.say(
-            voice.unavailable_message or text("voice_unavailable", language), **options
+            voice.unavailable_message or text("voice_unavailable", language),
+            voice=voice.say_voice,
+            language=say_language(agent, locale),
         ).decode()
-    message = voice.no_answer_message or text("voice_no_answer", language)
-    return twiml.dial(after.destination, after.timeout_s, text=message, **options).decode()
+    return twiml.dial(
+        after.destination,
+        after.timeout_s,
+        text=voice.no_answer_message or text("voice_no_answer", language),
+        voice=voice.say_voice,
+        language=say_language(agent, locale),
+    ).decode()
 
 
 def after_dial(agent: CompiledAgent, locale: Locale, tried: Sequence[str], status: str) -> FollowUp:
     """Returns the follow-up of a transfer to the last of `tried`, by its `DialCallStatus`."""
-    voice = agent.document.voice
-    if status in _ANSWERED or not tried:
+    if is_answered(status) or not tried:
         return FollowUp()
-    following = _next(voice, tried)
+    following = _next(agent.document.voice, tried)
     if following is not None:
         return _dial(agent, following, tried)
-    message = voice.no_answer_message or text("voice_no_answer", language_of(agent, locale))
-    return _spoken(agent, locale, message)
+    return nobody_answers(agent, locale)
+
+
+def is_answered(status: str) -> bool:
+    """Returns whether a `DialCallStatus` says that the caller was connected."""
+    return status in _ANSWERED
+
+
+def nobody_answers(agent: CompiledAgent, locale: Locale) -> FollowUp:
+    """Returns the end of a call whose transfer nobody answered."""
+    message = agent.document.voice.no_answer_message
+    return spoken(agent, locale, message or text("voice_no_answer", language_of(agent, locale)))
+
+
+def given_back(token: str) -> FollowUp:
+    """Returns the follow-up that connects the caller with the agent again."""
+    return FollowUp(token=token)
 
 
 def _next(voice: VoiceOptions, tried: Sequence[str]) -> str | None:
-    """Returns the next destination, each at most once.
+    """Returns the next destination, None if all were tried as often as the document says.
 
-    The fallback of the last destination comes before that of the document.
+    The last one comes again first, then its fallback. The fallback of the document comes last; it
+    is left out if the first destination says what happens instead.
     """
+    if len(tried) >= MAX_TRIED:
+        return None
     last = voice.destinations.get(tried[-1])
-    names = (last.fallback if last is not None else None, voice.fallback)
+    wanted = voice.destinations.get(tried[0])
+    if last is not None and tried.count(tried[-1]) < last.attempts:
+        return tried[-1]
+    is_decided = wanted is not None and wanted.on_unanswered is not None
+    names = (last.fallback if last is not None else None, None if is_decided else voice.fallback)
     return next((name for name in names if name in voice.destinations and name not in tried), None)
 
 
 def _dial(agent: CompiledAgent, name: str, tried: Sequence[str]) -> FollowUp:
     to = agent.document.voice.destinations[name]
     return FollowUp(
-        destination=to.number, timeout_s=to.timeout_s, tried=(*tried, name), agent_id=agent.agent_id
+        destination=to.number,
+        timeout_s=to.timeout_s,
+        tried=(*tried, name),
+        agent_id=agent.agent_id,
+        waits=to.summary == "spoken",
     )
 
 
-def _spoken(agent: CompiledAgent, locale: Locale, message: str) -> FollowUp:
+def spoken(agent: CompiledAgent, locale: Locale, message: str) -> FollowUp:
+    """Returns a text in the voice and language of the service's own words."""
     return FollowUp(
         text=message, voice=agent.document.voice.say_voice, language=say_language(agent, locale)
     )

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any, Final, TypedDict, Unpack, final
 
 from graphrag.agent.thread_agent import ThreadAgent
-from graphrag.agent.thread_store import Thread
+from graphrag.agent.thread_store import StoredThread, Thread
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.errors import AgentBlocked
 from graphrag.roles import Person
 from graphrag.voice.call_endings import CallEndings
 from graphrag.voice.call_records import Call, CallChannel
-from graphrag.voice.call_setup import CallSetup
+from graphrag.voice.call_setup import CallSetup, EarlierPart
 from graphrag.voice.dependencies import CallDependencies
 from graphrag.voice.errors import AgentInChatOnly, CallBlocked, CallEnded, CallsFull
 from graphrag.voice.follow_up import say_language
@@ -26,7 +26,7 @@ CHECK_TIMEOUT_S: Final = 6.0  # for all checks of an agent document
 MAX_TOKENS: Final = 4  # of one call: its webhook may be repeated
 _ADD_ATTEMPTS: Final = 4
 
-NewSetup = Callable[[CallDependencies, CompiledAgent, Thread], CallSetup]
+NewSetup = Callable[[CallDependencies, CompiledAgent, Thread, EarlierPart | None], CallSetup]
 
 
 class IncomingFacts(TypedDict, total=False):
@@ -43,7 +43,7 @@ class IncomingFacts(TypedDict, total=False):
 class IncomingCalls:
     """Begins the calls of one workspace, and prepares them until their stream is opened.
 
-    `new_setup` prepares a call; its thread is a draft.
+    `new_setup` prepares a call; its thread is a draft, or stored if the caller comes back.
     """
 
     def __init__(
@@ -147,7 +147,11 @@ class IncomingCalls:
         """Raises CallsFull if the agent has its maximum of calls, on all servers together."""
         now = self._deps.clock()
         calls = await self._records.open_calls(agent.agent_id)
-        current = [call for call in calls if call.status != "ringing" or call.token_time > now]
+        current = [
+            call
+            for call in calls
+            if call.status != "transferring" and (call.status != "ringing" or call.token_time > now)
+        ]
         if sum(call.call_id != but_for for call in current) >= agent.document.limits.max_calls:
             raise CallsFull
 
@@ -201,7 +205,14 @@ class IncomingCalls:
 
     def prepare(self, call: Call, agent: CompiledAgent) -> None:
         """Begins the setup of a call; it is closed if no stream is opened in time."""
-        setup = self._new_setup(self._deps, agent, self._draft(call, agent))
+        self._begin(call, self._new_setup(self._deps, agent, self._draft(call, agent), None))
+
+    def prepare_return(self, call: Call, agent: CompiledAgent, stored: StoredThread) -> None:
+        """Begins the setup of a call whose caller comes back after a transfer."""
+        earlier = EarlierPart(call=call, stored=stored)
+        self._begin(call, self._new_setup(self._deps, agent, stored.thread, earlier))
+
+    def _begin(self, call: Call, setup: CallSetup) -> None:
         setup.begin()
         loop = asyncio.get_running_loop()
         timer = loop.call_later(TOKEN_S[call.channel] + 1.0, self.abandon, call.call_id)
@@ -210,13 +221,17 @@ class IncomingCalls:
     async def take_setup(self, call: Call) -> CallSetup:
         """Returns the setup of an answered call and gives up its ownership.
 
-        Raises: AgentBlocked for a call whose checks were postponed, AgentError.
+        Raises: AgentBlocked for a call whose checks were postponed, AgentError, ThreadError.
         """
         if call.call_id not in self._setups:
             agent = await self._deps.agents.compiled(call.agent_id, call.agent_version)
-            if call.channel != "phone":
-                await self._check(call, agent)
-            self.prepare(call, agent)
+            if call.returns:
+                stored = await self._deps.threads.get_of(call.call_id, call.workspace)
+                self.prepare_return(call, agent, stored)
+            else:
+                if call.channel != "phone":
+                    await self._check(call, agent)
+                self.prepare(call, agent)
         setup, timer = self._setups.pop(call.call_id)
         timer.cancel()
         return setup

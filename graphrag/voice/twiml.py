@@ -1,6 +1,6 @@
 """Writes answers to Twilio in TwiML. Texts are escaped.
 
-Source: Twilio's reference of TwiML for voice. Verbs after a `<Dial>` with an `action` are never
+Source: https://www.twilio.com/docs/voice/twiml. Verbs after a `<Dial>` with an `action` are never
 reached.
 """
 
@@ -38,11 +38,20 @@ def say(text: str, *, voice: str | None = None, language: str | None = None) -> 
     return _written(answer)
 
 
+def whisper(text: str, *, voice: str | None = None, language: str | None = None) -> bytes:
+    """Speaks a text to the person who answered a transfer, and lets the call go on."""
+    answer = Element("Response")
+    _words(answer, text, voice, language)
+    return _written(answer)
+
+
 def dial(
     destination: str,
     timeout_s: int,
     *,
     action: str | None = None,
+    answered: str | None = None,
+    waits: bool = False,
     text: str = "",
     voice: str | None = None,
     language: str | None = None,
@@ -50,11 +59,15 @@ def dial(
     """Connects the caller with a number or `sip:` address, which rings at most `timeout_s`.
 
     Afterwards Twilio requests `action`. Without an action `text` is spoken if nobody answered.
+    `answered`: Twilio requests it when somebody picks up, and plays the answer to them before they
+    are connected. `waits`: the caller hears ringing until then.
     """
     answer = Element("Response")
     after = {} if action is None else {"action": action, "method": "POST"}
+    after |= {"answerOnBridge": "true"} if waits else {}
     calling = SubElement(answer, "Dial", {"timeout": str(timeout_s), **after})
-    dial = SubElement(calling, "Sip" if destination.startswith("sip:") else "Number")
+    asks = {} if answered is None else {"url": answered, "method": "POST"}
+    dial = SubElement(calling, "Sip" if destination.startswith("sip:") else "Number", asks)
     dial.text = destination
     if action is None:
         _say(answer, text, voice, language)
@@ -62,11 +75,15 @@ def dial(
 
 
 def _say(answer: Element, text: str, voice: str | None, language: str | None) -> None:
+    _words(answer, text, voice, language)
+    SubElement(answer, "Hangup")
+
+
+def _words(answer: Element, text: str, voice: str | None, language: str | None) -> None:
     if text.strip():
         options = {"voice": voice, "language": language}
         say = SubElement(answer, "Say", {n: v for n, v in options.items() if v is not None})
         say.text = text
-    SubElement(answer, "Hangup")
 
 
 def _written(answer: Element) -> bytes:

@@ -40,6 +40,7 @@ FORM_BODY: dict[str, Any] = {
 router = APIRouter(prefix="/voice", tags=["calls"], responses=XML_ANSWER | VOICE_ERRORS)
 
 STREAM_PATH = "/voice/stream"
+Attempt = Annotated[int | None, Query(ge=0, le=1000, description="Number of the attempt.")]
 MAX_FIELDS = 200
 _E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 _SID = re.compile(r"[A-Za-z0-9]{1,64}")
@@ -72,6 +73,7 @@ async def dialled(
     workspace: Annotated[str, Query(min_length=1, max_length=200)] = "",
     agent: Annotated[str, Query(max_length=80)] = "",
     tried: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006 - FastAPI copies it
+    attempt: Attempt = None,
 ) -> Response:
     """Tells Twilio how to continue with a caller whose transfer has ended."""
     state, form = await _signed(request)
@@ -79,12 +81,35 @@ async def dialled(
         calls = await state.backend.workspaces.calls(workspace)
         if calls is None:
             return _xml(twiml.say(""))
-        status = dict(form).get("DialCallStatus", "")
-        after = await calls.after_dial(call_id, agent_id=agent, tried=tried, status=status)
+        after = await calls.after_dial(
+            call_id, agent_id=agent, tried=tried, number=attempt, report=dict(form)
+        )
         return _going_on(request, state, workspace, call_id, after)
     except Exception as exc:
         log.exception("voice_after_failed", extra={"call_id": call_id, "error": type(exc).__name__})
         return _xml(twiml.say(""))
+
+
+@router.post("/answered/{call_id}", response_class=Response, openapi_extra=FORM_BODY)
+async def answered(
+    request: Request,
+    call_id: Id,
+    workspace: Annotated[str, Query(min_length=1, max_length=200)] = "",
+    attempt: Attempt = None,
+) -> Response:
+    """Tells Twilio what to read to the person who answered a transfer, before they are connected
+    with the caller.
+    """
+    state, _ = await _signed(request)
+    try:
+        calls = await state.backend.workspaces.calls(workspace)
+        if calls is None or attempt is None:
+            return _xml(twiml.whisper(""))
+        said = await calls.answered(call_id, attempt)
+        return _xml(twiml.whisper(said.text, voice=said.voice, language=said.language))
+    except Exception as exc:  # they are connected all the same
+        log.exception("voice_after_failed", extra={"call_id": call_id, "error": type(exc).__name__})
+        return _xml(twiml.whisper(""))
 
 
 @router.post("/{workspace}/{agent_id}", response_class=Response, openapi_extra=FORM_BODY)
@@ -124,10 +149,15 @@ async def _begun(
         channel="phone",
         call_sid=call_sid,
     )
+    return _connected(request, state, workspace, begun.call_id, token)
+
+
+def _connected(
+    request: Request, state: ServerState, workspace: str, call_id: str, token: str
+) -> Response:
+    """Returns the answer that opens a stream with a token."""
     base = _base(request, state)
-    action = (
-        f"{base}/voice/after/{quote(begun.call_id, safe='')}?{urlencode({'workspace': workspace})}"
-    )
+    action = f"{base}/voice/after/{quote(call_id, safe='')}?{urlencode({'workspace': workspace})}"
     return _xml(twiml.connect(f"ws{base.removeprefix('http')}{STREAM_PATH}", action, token))
 
 
@@ -139,12 +169,23 @@ def _base(request: Request, state: ServerState) -> str:
 def _going_on(
     request: Request, state: ServerState, workspace: str, call_id: str, after: FollowUp
 ) -> Response:
+    if after.token is not None:
+        return _connected(request, state, workspace, call_id, after.token)
     if after.destination is None:
         return _xml(twiml.say(after.text, voice=after.voice, language=after.language))
-    about = {"workspace": workspace, "agent": after.agent_id, "tried": after.tried}
-    query = urlencode(about, doseq=True)
-    action = f"{_base(request, state)}/voice/dialled/{quote(call_id, safe='')}?{query}"
-    return _xml(twiml.dial(after.destination, after.timeout_s, action=action))
+    numbered = {} if after.number is None else {"attempt": after.number}
+    about = {"workspace": workspace, "agent": after.agent_id, "tried": after.tried, **numbered}
+    base = f"{_base(request, state)}/voice"
+    place = quote(call_id, safe="")
+    asked = f"{base}/answered/{place}?{urlencode({'workspace': workspace, **numbered})}"
+    dial = twiml.dial(
+        after.destination,
+        after.timeout_s,
+        action=f"{base}/dialled/{place}?{urlencode(about, doseq=True)}",
+        answered=asked if numbered else None,
+        waits=after.waits,
+    )
+    return _xml(dial)
 
 
 async def _passed_on(

@@ -29,6 +29,7 @@ from graphrag.bridge.signals import CallOver
 from graphrag.realtime.model_side import ModelSides
 from graphrag.voice.call_records import Call, CallRecords
 from graphrag.voice.call_service import CallService
+from graphrag.voice.call_setup import EarlierPart
 from graphrag.voice.call_slots import CallSlots
 from graphrag.voice.dependencies import CallDependencies
 from tests.support.agent_life import (
@@ -103,6 +104,7 @@ class Feed:
 class Opening:
     agent: CompiledAgent
     thread: Thread
+    earlier: EarlierPart | None = None
     is_closed: bool = False
 
     def begin(self) -> None:
@@ -127,19 +129,24 @@ class Speaker:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     started: asyncio.Event = field(default_factory=asyncio.Event)
-    ctx: dict[str, Any] = field(default_factory=lambda: {"had_conversation": True})
 
     async def serve(self) -> CallOver:
         life = self.case.life
         threads = self.case.threads
         opening = self.opening
-        session = await life.beginnings.resolve(opening.agent, opening.thread)
-        draft = StoredThread(thread=opening.thread, version=None)
-        stored = await life.beginnings.store(opening.agent, draft, session)
+        if opening.earlier is None:
+            session = await life.beginnings.resolve(opening.agent, opening.thread)
+            draft = StoredThread(thread=opening.thread, version=None)
+            stored = await life.beginnings.store(opening.agent, draft, session)
+        else:
+            stored = opening.earlier.stored
         said = {"role": "user", "content": f"I am {NUMBER}.", "timestamp": "", "itemId": "i1"}
         assert stored.thread.agent is not None
+        before = stored.thread.agent.transcript
         thread = with_part(
-            stored.thread, ctx={**stored.thread.agent.ctx, **self.ctx}, transcript=[said]
+            stored.thread,
+            ctx={**stored.thread.agent.ctx, **self.case.ctx},
+            transcript=[*before, said],
         )
         await threads.save(StoredThread(thread=thread, version=stored.version), [])
         self.started.set()
@@ -192,6 +199,7 @@ class PhoneServer:
     openings: list[Opening]
     states: States
     on_serving: Callable[[Speaker], None] | None = None
+    ctx: dict[str, Any] = field(default_factory=lambda: {"had_conversation": True})
 
     async def ring(self, sid: str | None = SID, **more: Any) -> tuple[Call, str]:
         channel = "phone" if sid else "browser"
@@ -206,9 +214,10 @@ class PhoneServer:
         """Let the stream of a call come; return what serves it, which has begun."""
         call = await self.calls.take(token, sid)
         start = StreamStart(stream_id="MZ1", call_sid=sid, token=token)
+        before = len(self.speakers)
         task = asyncio.create_task(self.calls.serve(call, NoPhone(), start))
         async with asyncio.timeout(10):
-            while not (task.done() or self.speaks(call)):  # noqa: ASYNC110 - or it is refused
+            while not (task.done() or self.speaks(call, before)):  # noqa: ASYNC110 - or it is refused
                 await asyncio.sleep(0.001)
         return task
 
@@ -217,10 +226,10 @@ class PhoneServer:
         call, token = await self.ring(sid)
         return call, await self.answer(token, sid)
 
-    def speaks(self, call: Call) -> bool:
+    def speaks(self, call: Call, before: int = 0) -> bool:
         return any(
             each.opening.thread.key == call.call_id and each.started.is_set()
-            for each in self.speakers
+            for each in self.speakers[before:]
         )
 
     async def quiet(self) -> None:
@@ -284,8 +293,10 @@ def phone_server_on(
     speakers = list[Speaker]()
     openings = list[Opening]()
 
-    def new_setup(_: CallDependencies, agent: CompiledAgent, thread: Thread) -> Any:
-        openings.append(Opening(agent, thread))
+    def new_setup(
+        _: CallDependencies, agent: CompiledAgent, thread: Thread, earlier: EarlierPart | None
+    ) -> Any:
+        openings.append(Opening(agent, thread, earlier))
         return openings[-1]
 
     def new_call(setup: Any, phone: PhoneSide, _: StreamStart, hold: TurnLease) -> Any:

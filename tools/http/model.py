@@ -28,7 +28,17 @@ from tools.http.value_templates import ValueTemplate, parse_template
 from tools.http.value_tree import ValueTree, parse_return, parse_tree
 
 RESERVED_CTX = frozenset(
-    ("caller_phone", "agent_id", "call_start", "had_conversation", "should_hangup", "transcript")
+    (
+        *(
+            "caller_phone",
+            "agent_id",
+            "call_start",
+            "had_conversation",
+            "should_hangup",
+            "transcript",
+        ),
+        *("transfer_destination", "transfer_summary", "transfer_status", "transfer_answered"),
+    )
 )
 """Names in ctx that the service sets itself."""
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")

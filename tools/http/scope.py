@@ -46,6 +46,7 @@ CHECK: Names = SESSION_REQUEST
 INSTRUCTIONS: Names = SESSION_REQUEST | {"ctx"}
 GREETING: Names = INSTRUCTIONS | {"session"}
 LIFECYCLE: Names = GREETING
+TRANSFER: Names = LIFECYCLE | {"transcript", "transcript_summary"}
 AT_END: Names = LIFECYCLE | ENDINGS
 TOOL: Names = GREETING | {"args"}
 

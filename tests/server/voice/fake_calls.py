@@ -22,7 +22,8 @@ class FakeCalls:
     """Begins calls, takes each token once, and serves a call by sending back what comes.
 
     `refusal`: what `begin` raises. `afterwards`: what `after` and `after_dial` answer; `fallback`:
-    who takes the callers that are refused. `dialled`: what `after_dial` was asked.
+    who takes the callers that are refused. `dialled`: what `after_dial` was asked; `answers`: what
+    `answered` was.
     """
 
     def __init__(self) -> None:
@@ -34,6 +35,7 @@ class FakeCalls:
         self.afterwards = FollowUp()
         self.fallback: FollowUp | None = None
         self.dialled: list[dict[str, Any]] = []
+        self.answers: list[tuple[str, int]] = []
 
     async def begin(self, agent_id: str, **facts: Any) -> tuple[Call, str]:
         if self.refusal is not None:
@@ -58,6 +60,10 @@ class FakeCalls:
 
     async def after_dial(self, call_id: str, **facts: Any) -> FollowUp:
         self.dialled.append({"call_id": call_id, **facts})
+        return self.afterwards
+
+    async def answered(self, call_id: str, number: int) -> FollowUp:
+        self.answers.append((call_id, number))
         return self.afterwards
 
     async def passed_on(self, agent_id: str, call_sid: str | None) -> tuple[str, FollowUp] | None:

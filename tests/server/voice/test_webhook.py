@@ -135,11 +135,55 @@ async def test_when_a_transfer_has_ended_twilio_asks_what_comes_next_until_nobod
     answer = twiml(await post(running, second, {**FORM, "DialCallStatus": "busy"}))
     assert [each.tag for each in answer] == ["Say", "Hangup"]
     assert calls.dialled == [
-        {"call_id": CALL, "agent_id": "desk", "tried": ["sales"], "status": "no-answer"},
-        {"call_id": CALL, "agent_id": "desk", "tried": ["sales", "desk two"], "status": "busy"},
+        {"call_id": CALL, "agent_id": "desk", "tried": tried, "number": None, "report": report}
+        for tried, report in (
+            (["sales"], {**FORM, "DialCallStatus": "no-answer"}),
+            (["sales", "desk two"], {**FORM, "DialCallStatus": "busy"}),
+        )
     ]
     unsigned = await post(running, DIALLED_PATH, headers={"X-Twilio-Signature": ""})
     assert unsigned.status_code == 403
+
+
+async def test_who_answers_a_transfer_hears_the_summary_before_they_are_connected(
+    answering: Answering,
+) -> None:
+    running, calls = answering
+    calls.afterwards = FollowUp(
+        destination="+33900000000", tried=("sales",), agent_id="desk", number=2, waits=True
+    )
+    (dial,) = twiml(await post(running, f"/voice/after/{CALL}?workspace=default"))
+    asked = f"/voice/answered/{CALL}?workspace=default&attempt=2"
+    assert dial.attrib == {
+        "timeout": "30",
+        "action": f"{PUBLIC}{DIALLED_PATH}&attempt=2",
+        "method": "POST",
+        "answerOnBridge": "true",
+    }
+    assert shape(dial)[3] == [
+        ("Number", {"url": PUBLIC + asked, "method": "POST"}, "+33900000000", [])
+    ]
+    calls.afterwards = FollowUp(text=HOSTILE, voice="Polly.Lea", language="fr-FR")
+    whispered = shape(twiml(await post(running, asked)))[3]
+    words = 'Closed <today> & "tomorrow"  ]]> {{secret.X}} é'
+    assert whispered == [("Say", {"voice": "Polly.Lea", "language": "fr-FR"}, words, [])], (
+        "without a hang-up: they are connected afterwards"
+    )
+    assert calls.answers == [(CALL, 2)]
+    assert shape(twiml(await post(running, asked.replace("=default", "=other"))))[3] == []
+    unsigned = await post(running, asked, headers={"X-Twilio-Signature": ""})
+    assert unsigned.status_code == 403
+
+
+async def test_a_caller_whom_nobody_answers_opens_a_stream_to_the_agent_again(
+    answering: Answering,
+) -> None:
+    running, calls = answering
+    calls.afterwards = FollowUp(token=TOKEN)
+    (connect,) = twiml(await post(running, DIALLED_PATH, {**FORM, "DialCallStatus": "busy"}))
+    assert connect.attrib["action"] == f"{PUBLIC}/voice/after/{CALL}?workspace=default"
+    parameter = ("Parameter", {"name": "token", "value": TOKEN}, "", [])
+    assert shape(connect[0])[3] == [parameter]
 
 
 @pytest.mark.parametrize(
