@@ -43,6 +43,12 @@ def show_call(call: Json) -> None:
     for approval in call.get("approvals", ()):
         code = approval.get("spokenCode")
         render.line(f"proposal {approval.get('approvalId')}{f' ({code})' if code else ''}")
+    for attempt in call.get("transfers", ()):
+        length = _seconds(attempt.get("seconds"))
+        result = attempt.get("status") or ("answered" if attempt.get("answeredTime") else "rings")
+        render.line(
+            f"transfer to {attempt['destination']}: {result}{f', {length} s' if length else ''}"
+        )
     ended = call.get("endReason") or call["status"]
     length = _seconds(call.get("durationSec"))
     outcome = call.get("outcome")

@@ -39,7 +39,8 @@ async def list_calls(
     person: Person,
     agent: AgentOption = None,
     status: Annotated[
-        CallStatus | None, option("--status", "WORD", "ringing, active, ending or ended.")
+        CallStatus | None,
+        option("--status", "WORD", "ringing, active, ending, transferring or ended."),
     ] = None,
     outcome: Annotated[str | None, option("--outcome", "WORD", "Only with this outcome.")] = None,
     limit: LimitOption = 50,

@@ -39,9 +39,23 @@ class CallList(AnswerBody):
     cursor: str | None = None
 
 
+class TransferFacts(AnswerBody):
+    """One attempt to reach a destination of the document, by its name. `status`: of the telephone
+    service: completed, busy, no-answer, failed, canceled. Units: times in milliseconds since 1970;
+    `seconds` of the conversation.
+    """
+
+    destination: str
+    time: int
+    answered_time: int | None = None
+    status: str | None = None
+    seconds: int | None = None
+
+
 class CallDetail(CallSummary):
     """A complete call: transcript, what the agent knew, did and relied on, and its cost. For an
-    interrupted answer the transcript contains what was heard.
+    interrupted answer the transcript contains what was heard. `returns`: how often the caller came
+    back to the agent after a transfer that nobody answered.
     """
 
     call_sid: str | None = None
@@ -54,6 +68,8 @@ class CallDetail(CallSummary):
     approvals: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
     usage: dict[str, Any] = Field(default_factory=dict[str, Any])
     latency: dict[str, Any] = Field(default_factory=dict[str, Any])
+    transfers: list[TransferFacts] = Field(default_factory=list[TransferFacts])
+    returns: int = 0
 
 
 class TalkRequest(RequestBody):

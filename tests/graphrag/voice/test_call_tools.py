@@ -72,7 +72,8 @@ async def test_what_a_caller_proposes_a_person_decides_and_the_caller_learns(
         assert decided.status in ("applied", "rejected")
         assert call.model.kinds()[-1] in ("response.create", "input_audio_buffer.append")
         await call.hang_up()
-        assert call.records.stored["approvals"] == [{"approvalId": approval.id, "spokenCode": code}]
+        proposal = {"approvalId": approval.id, "spokenCode": code, "told": True}
+        assert call.records.stored["approvals"] == [proposal]
 
 
 @pytest.mark.parametrize("role", ["editor", "reviewer", "admin"])

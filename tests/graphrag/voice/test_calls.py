@@ -62,7 +62,8 @@ async def stored_text(database: Database) -> str:
 async def test_a_call_lives_from_webhook_to_end_and_is_forgotten(
     database: Database, api: Api
 ) -> None:
-    server, other = pair(database, api)
+    voice = {"destinations": {"sales": {"number": "+33123456789"}}}
+    server, other = pair(database, api, agent=compiled(document(voice=voice)))
     call, token = await server.ring()
     assert (call.status, server.slots.taken) == ("ringing", 1)
     server.clock.now += 2 * SECOND
@@ -71,10 +72,18 @@ async def test_a_call_lives_from_webhook_to_end_and_is_forgotten(
     with pytest.raises(errors.CallOpen):
         await other.calls.forget(call.call_id, ADMIN)
     server.clock.now += 30 * SECOND
-    server.speakers[0].over.set_result(CallOver("transferred", "+33123456789", False))
+    server.speakers[0].over.set_result(CallOver("transferred", "sales", False))
     await serving
-    await server.quiet()
     assert server.slots.taken == 0
+    after = await other.calls.after(call.call_id)
+    assert after.destination == "+33123456789"
+    assert server.speakers[0].feed.messages[-1]["status"] == "transferring"
+    server.clock.now += 40 * SECOND
+    report = {"DialCallStatus": "completed", "DialCallDuration": "40"}
+    await other.calls.after_dial(
+        call.call_id, agent_id="shop", tried=after.tried, number=after.number, report=report
+    )
+    await other.quiet()
 
     assert [each.method for each in api.of("/calls")] == ["POST", "PATCH"]
     ended = api.of("/calls")[1].body
@@ -89,13 +98,11 @@ async def test_a_call_lives_from_webhook_to_end_and_is_forgotten(
     assert whole["transcript"][0]["content"] == f"I am {NUMBER}."
     assert whole["flags"]["had_conversation"] is True
     assert "token" not in str(whole).lower()
-    after = await other.calls.after(call.call_id)
-    assert after.destination == "+33123456789"
-    assert server.speakers[0].feed.messages[-1]["reason"] == "transferred"
+    assert whole["transfers"][0]["seconds"] == 40
     followed = [each["type"] async for each in other.calls.follow(call.call_id, REVIEWER)]
     assert followed == ["call:state", "call:said", "call:ended"]
 
-    server.clock.now += 30 * DAY - 32 * SECOND
+    server.clock.now += 30 * DAY - 72 * SECOND
     await other.tick()
     assert NUMBER in await stored_text(database)
     server.clock.now += 33 * SECOND

@@ -11,7 +11,7 @@ import { problemText } from "./places.js";
 import { createToolForm, focusMoved } from "./tool-form.js";
 
 const CHANNELS = ["chat", "voice"];
-const REQUESTS = ["on_start", "on_no_action", "on_end"];
+const REQUESTS = ["on_start", "on_transfer", "on_no_action", "on_end"];
 const KNOWN = new Set(["version", "$schema", "agent", "base_url", "session", "graphs", "graph_tools", "permissions", "channels", "greeting", "lifecycle", "tools", "secrets"]);
 const PARTLY = { chat: ["opening"], openai: ["voice"] }; // fields of the form that stand in a part of which it knows no other
 
