@@ -12,7 +12,7 @@ from cli.common import local_time
 from cli.options import LimitOption, flag, option, span_ms
 from cli.output import Output
 from graphrag.app.automation_services import automation_service
-from graphrag.app.today import Today, TodayPlace, TodayRow, today
+from graphrag.app.today import FindingsToday, Today, TodayPlace, TodayRow, today
 from graphrag.app.wiring import Services
 from graphrag.automations.last_seen import DAY_MS, Members
 from graphrag.i18n import Language
@@ -51,13 +51,7 @@ def _show(seen: Today) -> None:
         "findings",
         "Findings of automations",
         seen.findings,
-        [
-            f"{row.name}: {row.counts['new']} new, {row.counts['same']} the same, "
-            f"{row.counts['gone']} gone"
-            + "".join(f"\n    + {one}" for one in row.new)
-            + "".join(f"\n    - {one}" for one in row.gone)
-            for row in seen.findings
-        ],
+        [line for row in seen.findings for line in _finding_lines(row)],
     )
     _part(
         seen,
@@ -96,6 +90,12 @@ def _show(seen: Today) -> None:
             for row in seen.costs
         ],
     )
+
+
+def _finding_lines(row: FindingsToday) -> list[str]:
+    counts = f"{row.counts['new']} new, {row.counts['same']} the same, {row.counts['gone']} gone"
+    changed = [*(f"  + {one}" for one in row.new), *(f"  - {one}" for one in row.gone)]
+    return [f"{row.name}: {counts}", *changed]
 
 
 def _part(

@@ -45,5 +45,8 @@ def test_a_proposal_that_expired_is_made_again_in_its_conversation(
     asyncio.run(expire())
     invoke("demo", "--serve", exits=0)
     assert (waiting(), asyncio.run(proposed()) != first) == ([thread], True)
+    findings = invoke("today").stdout.partition("Findings of automations\n")[2].splitlines()
+    assert findings[0] == "  Nightly check: 2 new, 0 the same, 0 gone"
+    assert findings[1].startswith("    + No start reaches ")
     [call] = printed(invoke("calls", "list", "--json"))["calls"]
     assert (call["status"], call["outcome"]) == ("ended", "answered")
