@@ -18,7 +18,7 @@ import orjson
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument
-from graphrag.approvals.approval import Apart, Approval, from_record
+from graphrag.approvals.approval import Apart, Approval
 from tools.proposals import ImportFileAction, parse_action, to_document
 
 UNDO: Apart = "undo"
@@ -165,12 +165,3 @@ def _unpacked(record: Record) -> dict[str, Any]:
         raise BadDocument(
             collection=record.kind, key=record.key, field="content", reason=str(exc)
         ) from exc
-
-
-async def whole_approval(records: RecordStore, approval_id: str) -> Approval | None:
-    """Returns an approval with all its parts, or None. Raises: BadDocument."""
-    record = await records.get("approval", approval_id)
-    if record is None:
-        return None
-    approval = await asyncio.to_thread(from_record, record)
-    return await with_undo(records, await with_shown(records, approval))
