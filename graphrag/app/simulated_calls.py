@@ -127,7 +127,7 @@ async def call_here(
             agent_id = await stack.enter_async_context(temporary)
         url = f"{address}/voice/{settings.workspace}/{agent_id}"
         line = TwilioLine(url=url, key=key, caller=script.caller or ANONYMOUS)
-        return await simulate(script, sounds, client, await line.dial())
+        return await simulate(script, sounds, client, await line.dial(), line)
 
 
 @asynccontextmanager

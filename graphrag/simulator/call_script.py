@@ -41,7 +41,8 @@ class Expected(DocumentPart):
     """Expected facts of a call.
 
     `words`: spoken by the agent. `tool`: called with success. `sources`: keys of nodes on which an
-    answer is based. `approval`: status of a proposal of the call.
+    answer is based. `approval`: status of a proposal of the call. `transfers`: every attempt, as
+    "sales busy". `told`: words read to somebody who answered a transfer.
     """
 
     tool: str | None = None
@@ -50,6 +51,8 @@ class Expected(DocumentPart):
     reason: EndReason | None = None
     sources: list[str] = Field(default=[], max_length=50)
     approval: Literal["pending", "applied", "rejected"] | None = None
+    transfers: list[str] | None = Field(default=None, max_length=50)
+    told: list[str] = Field(default=[], max_length=50)
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -59,12 +62,13 @@ class Expected(DocumentPart):
 
 
 class CallStep(DocumentPart):
-    """One step of a caller: exactly one of `say`, `wait`, `dtmf`, `decide`, `hangup`, `expect`.
+    """One step of a caller: exactly one of the names in `ACTIONS`.
 
     `wav`: a file played for the words of `say`. `interrupt_after_s`: the words are spoken after the
     agent has been heard for this time. `wait`: seconds, or until the agent has answered or made a
-    proposal. `decide`: decision of a reviewer about it. `replies`: answers of the double to a
-    `decide` or `say`.
+    proposal. `decide`: decision of a reviewer about it. `returned`: until the caller is back with
+    the agent, as nobody answered a transfer. `replies`: answers of the double to a `decide`, a
+    `returned` or a `say`.
     """
 
     say: str | None = Field(default=None, min_length=1, max_length=1000)
@@ -74,6 +78,7 @@ class CallStep(DocumentPart):
     wait: float | Literal["answer", "proposal"] | None = None
     dtmf: str | None = Field(default=None, pattern=r"^[0-9*#A-D]{1,40}$")
     decide: Literal["approve", "reject"] | None = None
+    returned: Literal[True] | None = None
     hangup: Literal[True] | None = None
     expect: Expected | None = None
 
@@ -85,14 +90,19 @@ class CallStep(DocumentPart):
         also = {"wav", "interrupt_after_s"} & self.model_fields_set
         if also and self.say is None:
             raise ValueError(f"{', '.join(sorted(also))} belong to a say")
-        if self.replies and self.say is None and self.decide is None:
-            raise ValueError("replies belong to a say or a decide")
+        if self.replies and self.say is None and not self.is_noted:
+            raise ValueError("replies belong to a say, a decide or a returned")
         if isinstance(self.wait, float | int) and not 0 <= self.wait <= 120:
             raise ValueError("wait from 0 to 120 seconds, or answer, or proposal")
         return self
 
+    @property
+    def is_noted(self) -> bool:
+        """Whether the model gets a note of the service for the step."""
+        return self.decide is not None or self.returned is not None
 
-ACTIONS = ("say", "wait", "dtmf", "decide", "hangup", "expect")
+
+ACTIONS = ("say", "wait", "dtmf", "decide", "returned", "hangup", "expect")
 
 
 class CallScript(DocumentPart):
@@ -100,7 +110,8 @@ class CallScript(DocumentPart):
 
     `caller`: number of the caller, null if it is withheld. `api`: serves the demo API during the
     call. `sample`: the sample agent that answers if no agent with its id is stored. `greeting`:
-    first words of the double. `wait_s`: longest wait for an answer.
+    first words of the double. `wait_s`: longest wait for an answer. `dials`: how each attempt to
+    transfer the caller ends, in order; without a further one nobody answers.
     """
 
     name: str = Field(min_length=1, max_length=100)
@@ -110,6 +121,9 @@ class CallScript(DocumentPart):
     sample: Literal["helpdesk", "incident-intake", "catalogue"] | None = None
     greeting: str | None = Field(default=None, min_length=1, max_length=600)
     wait_s: float = Field(default=20, ge=1, le=120)
+    dials: list[Literal["answered", "busy", "no-answer", "failed"]] = Field(
+        default=[], max_length=50
+    )
     steps: list[CallStep] = Field(min_length=1, max_length=MAX_STEPS)
 
     @property
@@ -199,21 +213,15 @@ class ScriptMind:
     def _place(self, items: Sequence[Mapping[str, Any]]) -> tuple[CallStep | None, int]:
         """Returns the step to answer, None for unscripted input, and its number of answers so far.
 
-        A note of the service belongs to the next decision.
+        A note of the service belongs to the next decision, or to the caller's next return.
         """
-        left = [
-            step for step in self._script.steps if step.say is not None or step.decide is not None
-        ]
+        left = [step for step in self._script.steps if step.say is not None or step.is_noted]
         last, answered = None, 0
         for item in items:
             role = item.get("role")
             if role in ("user", "system"):
                 words = words_of(item)
-                fits = [
-                    s
-                    for s in left
-                    if (s.decide is not None if role == "system" else s.say == words)
-                ]
+                fits = [s for s in left if (s.is_noted if role == "system" else s.say == words)]
                 last = fits[0] if fits else None
                 answered = 0
                 if last is not None:

@@ -31,17 +31,20 @@ class CheckedExpectation:
 
 
 def check_call(
-    expected: Expected, call: Json, approvals: Sequence[Json]
+    expected: Expected, call: Json, approvals: Sequence[Json], told: str = ""
 ) -> list[CheckedExpectation]:
-    """Checks expectations against the record of a call. Returns each with its result."""
+    """Checks expectations against the record of a call. Returns each with its result.
+
+    `told`: what was read to those who answered transfers.
+    """
     return [
         CheckedExpectation(what=what, holds=holds, found="" if holds else found)
-        for what, holds, found in _checked(expected, call, approvals)
+        for what, holds, found in _checked(expected, call, approvals, told)
     ]
 
 
 def _checked(
-    expected: Expected, call: Json, approvals: Sequence[Json]
+    expected: Expected, call: Json, approvals: Sequence[Json], told: str
 ) -> Iterator[tuple[str, bool, str]]:
     if expected.tool is not None:
         tools = [
@@ -65,6 +68,18 @@ def _checked(
             expected.approval in states,
             ", ".join(states) or "none",
         )
+    if expected.transfers is not None:
+        attempts = [
+            f"{attempt['destination']} {attempt.get('status') or 'open'}"
+            for attempt in call.get("transfers", ())
+        ]
+        yield (
+            f"transfers {', '.join(expected.transfers) or 'none'}",
+            attempts == expected.transfers,
+            ", ".join(attempts) or "none",
+        )
+    for wanted in expected.told:
+        yield f"told “{wanted}”", wanted.casefold() in told.casefold(), told[-300:] or "nothing"
     for name, key in (("outcome", "outcome"), ("reason", "endReason")):
         if name in expected.model_fields_set:
             wanted = getattr(expected, name)
@@ -100,19 +115,35 @@ class PlayedCall:
 
 @final
 class ScriptPlayer:
-    """Plays one script. `checked`: the expectations checked so far."""
+    """Plays one script, on one telephone after another if the caller comes back to the agent.
+
+    `checked`: the expectations checked so far. `told`: what was read to those who answered
+    transfers.
+    """
 
     def __init__(self, script: CallScript, call: PlayedCall, sounds: dict[str, bytes]) -> None:
         self._script = script
         self._call = call
         self._sounds = sounds
         self._answers = 0
+        self._left = list(script.steps)
+        self._returns = -1  # streams after the first one, of which no step was played yet
         self.checked: list[CheckedExpectation] = []
+        self.told: list[str] = []
 
     async def play(self, phone: PhoneSimulator) -> list[Expected]:
-        """Plays all steps. Returns the expectations to check after the end of the call."""
-        left = list(self._script.steps)
+        """Plays the steps that are left, until the end of the stream.
+
+        Returns the expectations to check after the end of the call.
+        """
+        left = self._left
+        self._answers = 0
+        self._returns += 1
         while any(step.expect is None for step in left) and not phone.ended.is_set():
+            if left[0].returned is not None and self._returns == 0:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(phone.ended.wait(), self._script.wait_s)
+                break
             step = left.pop(0)
             if await self._step(phone, step):
                 continue
@@ -124,6 +155,11 @@ class ScriptPlayer:
             self.checked.append(CheckedExpectation(what=what, found=waited))
             break
         return [step.expect for step in left if step.expect is not None]
+
+    @property
+    def waits_for_return(self) -> bool:
+        """Whether the script has a step for a caller who did not come back to the agent."""
+        return any(step.returned is not None for step in self._left)
 
     async def _step(self, phone: PhoneSimulator, step: CallStep) -> bool:
         """Plays one step. Returns False if it waited in vain."""
@@ -142,6 +178,9 @@ class ScriptPlayer:
                 for approval in await self._call.approvals():
                     if approval["status"] == "pending":
                         await self._call.decide(approval["id"], verdict)
+            case CallStep(returned=True):
+                self._returns -= 1
+                return True
             case CallStep(hangup=True):
                 await phone.hang_up()
             case CallStep(wait="answer"):
@@ -182,7 +221,10 @@ class ScriptPlayer:
 
         async def holds() -> bool:
             results[:] = check_call(
-                expected, await self._call.document(), await self._call.approvals()
+                expected,
+                await self._call.document(),
+                await self._call.approvals(),
+                " ".join(self.told),
             )
             return all(result.holds for result in results)
 

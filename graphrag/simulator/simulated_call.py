@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import wave
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
 from graphrag.simulator import mu_law
-from graphrag.simulator.call_script import CallScript
+from graphrag.simulator.call_script import CallScript, Expected
 from graphrag.simulator.phone_simulator import PhoneSimulator
 from graphrag.simulator.script_player import (
     CheckedExpectation,
@@ -24,10 +24,13 @@ from graphrag.simulator.script_player import (
     ScriptPlayer,
     check_call,
 )
-from graphrag.simulator.twilio_line import CallAnswer, StreamPlace
+from graphrag.simulator.twilio_line import CallAnswer, StreamPlace, TwilioLine
 
 BYTES_A_MS = mu_law.RATE_HZ // 1000
 RECORDED_S = 30.0  # for the service to record the end of a call
+MAX_STREAMS = 5  # of one call: its caller may come back after transfers
+MAX_DIALS = 50
+TALKED_S = 20  # length of a conversation with somebody who answered a transfer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +105,15 @@ async def talk(client: NodiusClient, address: str, agent_id: str, caller: str | 
 
 
 async def simulate(
-    script: CallScript, sounds: dict[str, bytes], client: NodiusClient, first: CallAnswer
+    script: CallScript,
+    sounds: dict[str, bytes],
+    client: NodiusClient,
+    first: CallAnswer,
+    line: TwilioLine | None = None,
 ) -> SimulatedCall:
     """Plays a script in a ringing call, and checks the record of the service.
 
+    `line`: asks the service how a call goes on after its stream; without it nobody asks.
     Raises: LineRefused, ServiceError, ServiceUnreachable.
     """
     if first.stream is None or first.call_id is None:
@@ -113,23 +121,59 @@ async def simulate(
         return SimulatedCall(call_id=None, spoken=first.spoken, checked=(refused,))
     call = PlayedCall(client, first.call_id)
     player = ScriptPlayer(script, call, sounds)
-    async with PhoneSimulator(first.stream) as phone:
-        later = await player.play(phone)
+    phones: list[PhoneSimulator] = []
+    spoken = [first.spoken]
+    dials = iter(script.dials)
+    answer = first
+    later: list[Expected] = []
+    while answer.stream is not None and len(phones) < MAX_STREAMS:
+        async with PhoneSimulator(answer.stream) as phone:
+            phones.append(phone)
+            later = await player.play(phone)
+        if line is not None and answer.after is not None:
+            answer = await _followed(line, await line.after(answer.after), dials, player.told)
+            spoken.append(answer.spoken)
+        else:
+            break
     document = await _recorded(call)
     approvals = await call.approvals()
     checked = [*player.checked]
     for expected in later:
-        checked += check_call(expected, document, approvals)
-    for strange in phone.strange[:1]:
+        checked += check_call(expected, document, approvals, " ".join(player.told))
+    if player.waits_for_return:
+        checked.append(CheckedExpectation(what="the caller comes back", found="the call ended"))
+    for strange in [each for phone in phones for each in phone.strange][:1]:
         checked.append(CheckedExpectation(what="only messages that Twilio knows", found=strange))
     return SimulatedCall(
         call_id=first.call_id,
-        spoken=first.spoken,
+        spoken=" ".join(words for words in spoken if words),
         document=document,
         approvals=tuple(approvals),
-        recording=CallRecording(caller=bytes(phone.spoken), agent=bytes(phone.heard)),
+        recording=CallRecording(
+            caller=b"".join(bytes(phone.spoken) for phone in phones),
+            agent=b"".join(bytes(phone.heard) for phone in phones),
+        ),
         checked=tuple(checked),
     )
+
+
+async def _followed(
+    line: TwilioLine, answer: CallAnswer, dials: Iterator[str], told: list[str]
+) -> CallAnswer:
+    """Calls whom the service names, each with the next result of the script, until it names nobody.
+
+    Adds to `told` what is read to those who answer. Returns the last answer. Raises: LineRefused.
+    """
+    for _ in range(MAX_DIALS):
+        if answer.dial is None:
+            break
+        result = next(dials, "no-answer")
+        if result == "answered" and answer.dial.answered is not None:
+            told.append((await line.picked_up(answer.dial.answered)).spoken)
+        is_answered = result == "answered"
+        status = "completed" if is_answered else result
+        answer = await line.dialled(answer.dial.after, status, TALKED_S if is_answered else 0)
+    return answer
 
 
 async def _recorded(call: PlayedCall) -> dict[str, Any]:

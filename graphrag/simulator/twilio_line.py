@@ -1,6 +1,7 @@
 """Simulates Twilio's webhook requests: sends signed forms and reads the TwiML of the service.
 
-Sources: Twilio's "Security" (signatures) and "TwiML for Programmable Voice".
+Sources: Twilio's "Security" (signatures), "TwiML for Programmable Voice", and for the reports of a
+`<Dial>` https://www.twilio.com/docs/voice/twiml/dial.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import httpx2
 TIMEOUT_S = 15.0  # Twilio's limit for an answer
 SIGNATURE_HEADER = "X-Twilio-Signature"
 ACCOUNT = "AC" + "0" * 32
+NOTHING: Mapping[str, str] = {}
 CALLER, CALLED = "+33612345678", "+33100000000"
 
 
@@ -37,11 +39,22 @@ class StreamPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DialPlace:
+    """Somebody to call. `answered`: the address to request when they pick up. `after`: the address
+    to request when the attempt has ended.
+    """
+
+    number: str
+    answered: str | None
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallAnswer:
     """A parsed TwiML answer.
 
     `verbs`: its verbs in order. `after`: the address to request after the stream; its path names
-    the call. `spoken`: the text of its `<Say>` verbs.
+    the call. `spoken`: the text of its `<Say>` verbs. `dial`: whom it calls.
     """
 
     verbs: tuple[str, ...]
@@ -50,6 +63,7 @@ class CallAnswer:
     rejected: str | None = None
     stream: StreamPlace | None = None
     after: str | None = None
+    dial: DialPlace | None = None
 
 
 class LineRefused(Exception):
@@ -78,7 +92,18 @@ class TwilioLine:
         """Announces the end of the stream. Raises: LineRefused."""
         return await self._ask(address, "in-progress")
 
-    async def _ask(self, address: str, status: str) -> CallAnswer:
+    async def picked_up(self, address: str) -> CallAnswer:
+        """Announces that somebody answered; the answer is played to them. Raises: LineRefused."""
+        return await self._ask(address, "in-progress")
+
+    async def dialled(self, address: str, status: str, seconds: int) -> CallAnswer:
+        """Reports how an attempt to reach somebody has ended. Raises: LineRefused."""
+        talked = {"DialCallDuration": str(seconds)} if seconds else {}
+        return await self._ask(address, "in-progress", {"DialCallStatus": status, **talked})
+
+    async def _ask(
+        self, address: str, status: str, report: Mapping[str, str] = NOTHING
+    ) -> CallAnswer:
         form = {
             "AccountSid": ACCOUNT,
             "ApiVersion": "2010-04-01",
@@ -87,6 +112,7 @@ class TwilioLine:
             "Direction": "inbound",
             "From": self.caller,
             "To": CALLED,
+            **report,
         }
         headers = (
             {} if self.key is None else {SIGNATURE_HEADER: signature_of(address, form, self.key)}
@@ -108,6 +134,8 @@ class TwilioLine:
         stream = root.find("Connect/Stream")
         reject = root.find("Reject")
         place = None
+        dial = root.find("Dial")
+        called = None if dial is None else next(iter(dial), None)
         after = None if connect is None else connect.get("action")
         if stream is not None:
             token = stream.find("Parameter[@name='token']")
@@ -124,6 +152,13 @@ class TwilioLine:
             rejected=None if reject is None else reject.get("reason", "rejected"),
             stream=place,
             after=after,
+            dial=None
+            if dial is None or called is None
+            else DialPlace(
+                number=called.text or "",
+                answered=called.get("url"),
+                after=dial.get("action", ""),
+            ),
         )
 
 

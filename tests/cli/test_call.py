@@ -179,3 +179,71 @@ def test_a_replay_takes_a_fetched_session_from_the_stored_call() -> None:
     assert written == "Say {{name}}."
     with pytest.raises(CannotReplay, match="write `session` with `mode: inline`"):
         quiet_document(document, "c1", part.model_copy(update={"declarations": None}))
+
+
+TRANSFERRING = {
+    "version": "2.0",
+    "agent": {"id": "desk", "name": "Desk"},
+    "session": {"mode": "inline", "instructions": "Connect them.", "tools": []},
+    "tools": {"connect": {"type": "builtin", "action": "transfer"}},
+    "lifecycle": {
+        "outcome_rules": [
+            {"flag": "transfer_answered", "outcome": "human"},
+            {"flag": None, "outcome": "message"},
+        ]
+    },
+    "voice": {
+        "destinations": {
+            "sales": {
+                "number": "+33123456789",
+                "attempts": 2,
+                "summary": "spoken",
+                "on_unanswered": "message",
+            }
+        }
+    },
+}
+TRANSFER_SCRIPT = """
+name: Somebody is asked for
+greeting: Hello.
+dials: {dials}
+steps:
+  - wait: answer
+  - say: Let me talk to somebody.
+    replies: [{{calls: connect, arguments: {{destination: sales, summary: Wants a chair.}}}}]
+{steps}
+"""
+BACK = """
+  - returned: true
+    replies: [{says: "Nobody is there. What is it about?"}]
+  - wait: answer
+  - say: A red chair.
+    replies: [{says: I pass it on.}]
+  - wait: answer
+  - hangup: true
+  - expect: {words: [Nobody is there, pass it on], outcome: message, reason: caller_hung_up,
+             transfers: [sales busy, sales no-answer]}
+"""
+PUT_THROUGH = """
+  - wait: 20
+  - expect: {outcome: human, reason: transferred, told: [Wants a chair.],
+             transfers: [sales busy, sales completed]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dials", "steps"), [("[busy, no-answer]", BACK), ("[busy, answered]", PUT_THROUGH)]
+)
+def test_a_script_says_who_answers_a_transfer(
+    demo_db: str, folder: Path, dials: str, steps: str
+) -> None:
+    (folder / "desk.json").write_text(json.dumps(TRANSFERRING))
+    (folder / "asked.yaml").write_text(TRANSFER_SCRIPT.format(dials=dials, steps=steps))
+    made = invoke("agents", "apply", "desk.json", exits=0)
+    assert "desk" in made.output
+    played = ("call", "desk", "--simulate", "asked.yaml", "--document", "desk.json")
+    shown = invoke(*played, exits=0)
+    assert "MISSING" not in shown.output
+    assert "transfer to sales: busy" in shown.output
+    (folder / "asked.yaml").write_text(TRANSFER_SCRIPT.format(dials="[answered]", steps=BACK))
+    assert "the caller comes back" in invoke(*played, exits=1).output
