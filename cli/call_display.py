@@ -49,6 +49,11 @@ def show_call(call: Json) -> None:
         render.line(
             f"transfer to {attempt['destination']}: {result}{f', {length} s' if length else ''}"
         )
+    for recording in call.get("recordings", ()):
+        length = _seconds(recording.get("seconds"))
+        render.line(
+            f"recording {recording['sid']}: {recording['status']}{f', {length} s' if length else ''}"
+        )
     ended = call.get("endReason") or call["status"]
     length = _seconds(call.get("durationSec"))
     outcome = call.get("outcome")

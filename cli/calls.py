@@ -135,8 +135,12 @@ async def follow(common: Common, services: Services, person: Person, call_id: Ca
 @command(calls, "forget")
 async def forget(services: Services, person: Person, call_id: CallArgument) -> Output:
     """Erase the words, values and numbers stored of a call. Its totals stay."""
-    await calls_of(services).forget(call_id, person)
-    return Output(document={"id": call_id, "forgotten": True}, text=f"{call_id}: forgotten")
+    left = await calls_of(services).forget(call_id, person)
+    named = f"; delete at the telephone service: {', '.join(left)}" if left else ""
+    return Output(
+        document={"id": call_id, "forgotten": True, "recordings": left},
+        text=f"{call_id}: forgotten{named}",
+    )
 
 
 @command(calls, "deliveries")

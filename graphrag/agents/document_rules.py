@@ -181,6 +181,10 @@ def _transfers(document: AgentDocument) -> _Found:
             yield problem(
                 where, "unknown_destination", what, known or "destinations in voice.destinations"
             )
+    recording = document.voice.recording
+    if recording.enabled and not (recording.notice or "").strip():
+        what = "notice is missing: callers are told before they are recorded"
+        yield problem("voice.recording.notice", "missing_field", what, "a text")
     for name, destination in document.voice.destinations.items():
         if destination.summary == "posted" and document.lifecycle.on_transfer is None:
             what = f"lifecycle.on_transfer is missing: the summary for {name} is sent there"

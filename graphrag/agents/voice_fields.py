@@ -143,6 +143,18 @@ class Destination(DocumentPart):
 
 
 @final
+class RecordingOptions(DocumentPart):
+    """The recording of a call that the telephone service makes and keeps."""
+
+    enabled: bool = described(
+        "The telephone service records the agent's part of a call, after the notice.", False
+    )
+    notice: SaidText | None = described(
+        "Said before the call is recorded; required for `enabled`.", None
+    )
+
+
+@final
 class VoiceOptions(DocumentPart):
     """How a call sounds and ends."""
 
@@ -179,6 +191,9 @@ class VoiceOptions(DocumentPart):
     )
     no_answer_message: SaidText | None = described(
         "Said when nobody answers a transfer; without it a sentence in the agent's language.", None
+    )
+    recording: RecordingOptions = described(
+        "Whether the telephone service records calls.", default_factory=RecordingOptions
     )
     dtmf: bool = described("Digits of the keypad reach the model.", True)
     wrap_up_s: float = described(

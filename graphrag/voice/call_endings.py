@@ -157,7 +157,8 @@ class CallEndings:
     async def forget(self, call: Call) -> None:
         """Deletes the personal data of an ended call; its totals stay.
 
-        The record is written last, so that the call stays due if the process is killed.
+        The record is written last, so that the call stays due if the process is killed. The ids of
+        its recordings stay, because somebody has to delete those at the telephone service.
         Raises: SourceError, ThreadBusy.
         """
         await self._deps.life.deliveries.wait_until_sent([call.call_id], timeout_s=SENDING_S)
@@ -186,4 +187,5 @@ class CallEndings:
         await self._records.change(
             call.call_id, lambda call: call.model_copy(update=changes), when_over=True
         )
-        log.info("call_forgotten", extra={"call_id": call.call_id, "agent_id": call.agent_id})
+        facts = {"call_id": call.call_id, "agent_id": call.agent_id}
+        log.info("call_forgotten", extra=facts | {"recordings": len(call.recordings)})

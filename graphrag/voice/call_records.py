@@ -53,6 +53,19 @@ class TransferAttempt(Document):
     seconds: int | None = None
 
 
+@final
+class Recording(Document):
+    """A recording that the telephone service keeps. `sid`: its id there.
+
+    `status`: in-progress, completed, absent or failed. Units: `time` in milliseconds since 1970.
+    """
+
+    sid: str
+    time: int
+    status: str = "in-progress"
+    seconds: int | None = None
+
+
 class CallFields(BaseModel):
     """Fields of a call that are both stored and listed. Units: times in milliseconds since 1970.
 
@@ -94,6 +107,7 @@ class Call(CallFields, Document):
     destination: str | None = None
     said_goodbye: bool = False
     transfers: list[TransferAttempt] = Field(default_factory=list[TransferAttempt])
+    recordings: list[Recording] = Field(default_factory=list[Recording])
     transferred_time: int | None = None
     returns: int = 0
     return_to: Literal["agent", "message"] | None = None

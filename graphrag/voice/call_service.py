@@ -31,6 +31,7 @@ from graphrag.voice.call_setup import CallSetup
 from graphrag.voice.dependencies import CallDependencies
 from graphrag.voice.follow_up import FollowUp, after_call, after_dial, fallback_of
 from graphrag.voice.incoming_calls import CHECK_TIMEOUT_S, IncomingCalls, IncomingFacts, NewSetup
+from graphrag.voice.recordings import StreamOpening, opening_of, with_recording
 from graphrag.voice.stream_tokens import digest_of, read_token
 from graphrag.voice.transfers import STATUS_CHARS, Transfers, with_result
 
@@ -69,6 +70,24 @@ class CallService:
     async def begin(self, agent_id: str, **facts: Unpack[IncomingFacts]) -> tuple[Call, str]:
         """Stores a ringing call. Returns it with its token. See `IncomingCalls.begin`."""
         return await self._incoming.begin(agent_id, **facts)
+
+    async def opening(self, call: Call) -> StreamOpening:
+        """Returns what happens before the first stream of a call. Raises: AgentError."""
+        agent = await self.deps.agents.compiled(call.agent_id, call.agent_version)
+        return opening_of(agent, self.deps.life.locale)
+
+    async def recorded(self, call_id: str, report: Mapping[str, str]) -> None:
+        """Stores what the telephone service reports of a recording. Raises: SourceError.
+
+        A recording may be complete only after its call was forgotten.
+        """
+        now = self.deps.clock()
+        call = await self.records.change(
+            call_id, lambda call: with_recording(call, report, now), when_over=True
+        )
+        if call is not None:
+            facts = {"call_id": call_id, "agent_id": call.agent_id}
+            log.info("call_recorded", extra=facts | {"status": call.recordings[-1].status})
 
     async def take(self, token: str, call_sid: str | None) -> Call:
         """Answers the call of a token, which is valid once and only with its CallSid.
@@ -331,14 +350,19 @@ class CallService:
             call = await self.endings.recover(call) or call
         return call
 
-    async def forget(self, call_id: str, person: Person) -> None:
-        """Deletes the personal data of a call now. Raises: as `get`, CallOpen, ThreadBusy."""
+    async def forget(self, call_id: str, person: Person) -> list[str]:
+        """Deletes the personal data of a call now.
+
+        Returns the ids of recordings to delete at the telephone service.
+        Raises: as `get`, CallOpen, ThreadBusy.
+        """
         call = await self.get(call_id, person)
         if not person.at_least("admin"):
             raise errors.CallForbidden
         if call.is_open:
             raise errors.CallOpen(id=call_id)
         await self.endings.forget(call)
+        return [recording.sid for recording in call.recordings if recording.status != "absent"]
 
     async def follow(self, call_id: str, person: Person) -> AsyncGenerator[dict[str, Any]]:
         """Yields the messages of a call from its beginning until it ends. Raises: as `get`."""

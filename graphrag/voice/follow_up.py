@@ -45,7 +45,8 @@ class FollowUp:
     names of the destinations so far, including this one, in the document of `agent_id`. `number`:
     of the attempt in the record of the call, None without a record. `waits`: the caller hears
     ringing while something is read to the person who answers. `token`: the caller opens a stream
-    to the agent again, and nothing else happens.
+    to the agent again, and nothing else happens. `starts_recording`: the stream is recorded.
+    `stops_recording`: the recording of the stream ends before anything else.
     """
 
     text: str = ""
@@ -58,6 +59,8 @@ class FollowUp:
     number: int | None = None
     waits: bool = False
     token: str | None = None
+    starts_recording: bool = False
+    stops_recording: bool = False
 
     def numbered(self, number: int) -> FollowUp:
         """Returns the follow-up with the number of its attempt."""
@@ -68,14 +71,15 @@ def after_call(call: Call, agent: CompiledAgent, locale: Locale) -> FollowUp:
     """Returns the follow-up of an ended call, by its reason."""
     voice = agent.document.voice
     language = language_of(agent, locale)
+    is_recorded = voice.recording.enabled
     if call.end_reason == "transferred" and call.destination in voice.destinations:
-        return _dial(agent, call.destination, ())
+        return replace(_dial(agent, call.destination, ()), stops_recording=is_recorded)
     if (
         call.end_reason in FAILURES
         and not call.said_goodbye
         and (fallback := fallback_of(agent)) is not None
     ):
-        return fallback
+        return replace(fallback, stops_recording=is_recorded)
     message = ""
     if call.end_reason in _UNAVAILABLE:
         message = voice.unavailable_message or text("voice_unavailable", language)
@@ -131,9 +135,12 @@ def nobody_answers(agent: CompiledAgent, locale: Locale) -> FollowUp:
     return spoken(agent, locale, message or text("voice_no_answer", language_of(agent, locale)))
 
 
-def given_back(token: str) -> FollowUp:
-    """Returns the follow-up that connects the caller with the agent again."""
-    return FollowUp(token=token)
+def given_back(agent: CompiledAgent, token: str) -> FollowUp:
+    """Returns the follow-up that connects the caller with the agent again.
+
+    The caller has heard the notice of a recording.
+    """
+    return FollowUp(token=token, starts_recording=agent.document.voice.recording.enabled)
 
 
 def _next(voice: VoiceOptions, tried: Sequence[str]) -> str | None:

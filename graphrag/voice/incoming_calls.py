@@ -18,6 +18,7 @@ from graphrag.voice.call_setup import CallSetup, EarlierPart
 from graphrag.voice.dependencies import CallDependencies
 from graphrag.voice.errors import AgentInChatOnly, CallBlocked, CallEnded, CallsFull
 from graphrag.voice.follow_up import say_language
+from graphrag.voice.recordings import notice_s
 from graphrag.voice.stream_tokens import digest_of, new_token
 
 # Validity of a token in seconds. In a browser the person first has to allow the microphone.
@@ -27,6 +28,14 @@ MAX_TOKENS: Final = 4  # of one call: its webhook may be repeated
 _ADD_ATTEMPTS: Final = 4
 
 NewSetup = Callable[[CallDependencies, CompiledAgent, Thread, EarlierPart | None], CallSetup]
+
+
+def token_s(call: Call, agent: CompiledAgent) -> float:
+    """Returns how long the first token of a call is valid, in seconds.
+
+    The stream begins after the notice of a recording.
+    """
+    return TOKEN_S[call.channel] + (notice_s(agent) if call.channel == "phone" else 0.0)
 
 
 class IncomingFacts(TypedDict, total=False):
@@ -86,7 +95,7 @@ class IncomingCalls:
             started_time=self._deps.clock(),
         )
         self._deps.slots.reserve(
-            call_id, CHECK_TIMEOUT_S + TOKEN_S[call.channel], caller=call.caller
+            call_id, CHECK_TIMEOUT_S + token_s(call, agent), caller=call.caller
         )
         try:
             return await self._ring(call, agent)
@@ -110,7 +119,7 @@ class IncomingCalls:
                 await self._records.add(call.model_copy(update=changes))
                 raise self._refusal(agent, blocked.message) from None
         token = new_token(call.workspace, call.call_id)
-        until = self._deps.clock() + round(TOKEN_S[call.channel] * 1000)
+        until = self._deps.clock() + round(token_s(call, agent) * 1000)
         waiting = {"token_hashes": [digest_of(token)], "token_time": until, "next_time": until}
         ringing = call.model_copy(update=waiting)
         if not await self._add(ringing, agent):
@@ -205,17 +214,19 @@ class IncomingCalls:
 
     def prepare(self, call: Call, agent: CompiledAgent) -> None:
         """Begins the setup of a call; it is closed if no stream is opened in time."""
-        self._begin(call, self._new_setup(self._deps, agent, self._draft(call, agent), None))
+        setup = self._new_setup(self._deps, agent, self._draft(call, agent), None)
+        self._begin(call, setup, token_s(call, agent))
 
     def prepare_return(self, call: Call, agent: CompiledAgent, stored: StoredThread) -> None:
         """Begins the setup of a call whose caller comes back after a transfer."""
         earlier = EarlierPart(call=call, stored=stored)
-        self._begin(call, self._new_setup(self._deps, agent, stored.thread, earlier))
+        setup = self._new_setup(self._deps, agent, stored.thread, earlier)
+        self._begin(call, setup, TOKEN_S[call.channel])
 
-    def _begin(self, call: Call, setup: CallSetup) -> None:
+    def _begin(self, call: Call, setup: CallSetup, within_s: float) -> None:
         setup.begin()
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(TOKEN_S[call.channel] + 1.0, self.abandon, call.call_id)
+        timer = loop.call_later(within_s + 1.0, self.abandon, call.call_id)
         self._setups[call.call_id] = (setup, timer)
 
     async def take_setup(self, call: Call) -> CallSetup:

@@ -173,7 +173,7 @@ class Transfers:
         if is_transferring and back in ("agent", "message"):
             token = await self._give_back(call, agent, status, back)
             if token is not None:
-                return given_back(token)
+                return given_back(agent, token)
         if is_transferring:
             await self._endings.end_transfer(call, status, answered=False)
         return after

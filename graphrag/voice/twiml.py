@@ -14,9 +14,34 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 _NO_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def connect(stream_url: str, action: str, token: str) -> bytes:
-    """Connects a call with a stream. After its end Twilio requests `action`."""
+RECORDING: Final = "agent"  # name of a recording, by which it is stopped
+
+
+def connect(
+    stream_url: str,
+    action: str,
+    token: str,
+    *,
+    notice: str = "",
+    voice: str | None = None,
+    language: str | None = None,
+    recorded: str | None = None,
+) -> bytes:
+    """Connects a call with a stream. After its end Twilio requests `action`.
+
+    First `notice` is spoken. `recorded`: Twilio then records the call, and requests this address
+    when the recording has begun, and when it is complete or absent.
+    """
     answer = Element("Response")
+    _words(answer, notice, voice, language)
+    if recorded is not None:
+        asks = {
+            "name": RECORDING,
+            "recordingStatusCallback": recorded,
+            "recordingStatusCallbackMethod": "POST",
+            "recordingStatusCallbackEvent": "in-progress completed absent",
+        }
+        SubElement(SubElement(answer, "Start"), "Recording", asks)
     connecting = SubElement(answer, "Connect", action=action, method="POST")
     stream = SubElement(connecting, "Stream", url=stream_url)
     # Name and value of a parameter have 500 characters together: the token only.
@@ -52,6 +77,7 @@ def dial(
     action: str | None = None,
     answered: str | None = None,
     waits: bool = False,
+    stops_recording: bool = False,
     text: str = "",
     voice: str | None = None,
     language: str | None = None,
@@ -60,9 +86,12 @@ def dial(
 
     Afterwards Twilio requests `action`. Without an action `text` is spoken if nobody answered.
     `answered`: Twilio requests it when somebody picks up, and plays the answer to them before they
-    are connected. `waits`: the caller hears ringing until then.
+    are connected. `waits`: the caller hears ringing until then. `stops_recording`: the recording
+    that `connect` began ends before.
     """
     answer = Element("Response")
+    if stops_recording:
+        SubElement(SubElement(answer, "Stop"), "Recording", name=RECORDING)
     after = {} if action is None else {"action": action, "method": "POST"}
     after |= {"answerOnBridge": "true"} if waits else {}
     calling = SubElement(answer, "Dial", {"timeout": str(timeout_s), **after})

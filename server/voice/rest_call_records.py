@@ -52,6 +52,17 @@ class TransferFacts(AnswerBody):
     seconds: int | None = None
 
 
+class RecordingFacts(AnswerBody):
+    """A recording that the telephone service keeps, `sid` its id there. `status`: in-progress,
+    completed, absent or failed. Units: `time` in milliseconds since 1970.
+    """
+
+    sid: str
+    time: int
+    status: str
+    seconds: int | None = None
+
+
 class CallDetail(CallSummary):
     """A complete call: transcript, what the agent knew, did and relied on, and its cost. For an
     interrupted answer the transcript contains what was heard. `returns`: how often the caller came
@@ -70,6 +81,15 @@ class CallDetail(CallSummary):
     latency: dict[str, Any] = Field(default_factory=dict[str, Any])
     transfers: list[TransferFacts] = Field(default_factory=list[TransferFacts])
     returns: int = 0
+    recordings: list[RecordingFacts] = Field(default_factory=list[RecordingFacts])
+
+
+class ForgottenCall(Success):
+    """`recordings`: ids of recordings that have to be deleted at the telephone service, because
+    this service cannot.
+    """
+
+    recordings: list[str] = Field(default_factory=list[str])
 
 
 class TalkRequest(RequestBody):
@@ -186,11 +206,14 @@ async def call(workspaces: Workspaces, call_id: Id) -> CallDetail:
 
 
 @router.delete("/calls/{call_id}")
-async def forget(workspaces: Workspaces, call_id: Id) -> Success:
-    """Removes personal data from an ended call; its sums stay. For admins."""
+async def forget(workspaces: Workspaces, call_id: Id) -> ForgottenCall:
+    """Removes personal data from an ended call; its sums stay. For admins.
+
+    Recordings that the telephone service keeps are not deleted: the answer names them.
+    """
     place, _ = await workspaces.of_call(call_id)
-    await place.calls.forget(call_id, place.person)
-    return Success()
+    forgotten = await place.calls.forget(call_id, place.person)
+    return ForgottenCall(recordings=forgotten)
 
 
 @router.post("/calls/{call_id}/end", **EXCLUDE_NONE)

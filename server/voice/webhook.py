@@ -1,7 +1,7 @@
 """Answers Twilio in TwiML when a call arrives, and when its stream has ended.
 
-If the signature is valid, the status is always 200: Twilio reads any other answer to the caller as
-an error.
+If the signature is valid, an answer about a caller always has the status 200: Twilio reads any
+other answer to the caller as an error.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from graphrag.agents.errors import AgentError, AgentNotRunning
 from graphrag.voice import twiml
 from graphrag.voice.errors import CallBlocked, CallError, CallsFull
 from graphrag.voice.follow_up import FollowUp
+from graphrag.voice.recordings import StreamOpening
 from server.auth import mark_signed
 from server.bodies import Id
 from server.error_schemas import VOICE_ERRORS
@@ -112,6 +113,26 @@ async def answered(
         return _xml(twiml.whisper(""))
 
 
+@router.post("/recorded/{call_id}", response_class=Response, openapi_extra=FORM_BODY)
+async def recorded(
+    request: Request,
+    call_id: Id,
+    workspace: Annotated[str, Query(min_length=1, max_length=200)] = "",
+) -> Response:
+    """Stores the id, status and length of a recording that Twilio keeps. Its sound is not
+    fetched.
+    """
+    state, form = await _signed(request)
+    try:
+        calls = await state.backend.workspaces.calls(workspace)
+        if calls is not None:
+            await calls.recorded(call_id, dict(form))
+    except Exception as exc:
+        log.exception("voice_after_failed", extra={"call_id": call_id, "error": type(exc).__name__})
+        return Response(status_code=503)  # Twilio may report it again
+    return _xml(twiml.whisper(""))
+
+
 @router.post("/{workspace}/{agent_id}", response_class=Response, openapi_extra=FORM_BODY)
 async def incoming(request: Request, workspace: Id, agent_id: Id) -> Response:
     """Tells Twilio how to handle a call to an agent: connect it, refuse it, or say why not."""
@@ -149,16 +170,32 @@ async def _begun(
         channel="phone",
         call_sid=call_sid,
     )
-    return _connected(request, state, workspace, begun.call_id, token)
+    opening = await calls.opening(begun)
+    return _connected(request, state, workspace, begun.call_id, token, opening)
 
 
 def _connected(
-    request: Request, state: ServerState, workspace: str, call_id: str, token: str
+    request: Request,
+    state: ServerState,
+    workspace: str,
+    call_id: str,
+    token: str,
+    opening: StreamOpening,
 ) -> Response:
     """Returns the answer that opens a stream with a token."""
     base = _base(request, state)
-    action = f"{base}/voice/after/{quote(call_id, safe='')}?{urlencode({'workspace': workspace})}"
-    return _xml(twiml.connect(f"ws{base.removeprefix('http')}{STREAM_PATH}", action, token))
+    place = f"{quote(call_id, safe='')}?{urlencode({'workspace': workspace})}"
+    return _xml(
+        twiml.connect(
+            f"ws{base.removeprefix('http')}{STREAM_PATH}",
+            f"{base}/voice/after/{place}",
+            token,
+            notice=opening.notice,
+            voice=opening.voice,
+            language=opening.language,
+            recorded=f"{base}/voice/recorded/{place}" if opening.records else None,
+        )
+    )
 
 
 def _base(request: Request, state: ServerState) -> str:
@@ -170,7 +207,8 @@ def _going_on(
     request: Request, state: ServerState, workspace: str, call_id: str, after: FollowUp
 ) -> Response:
     if after.token is not None:
-        return _connected(request, state, workspace, call_id, after.token)
+        opening = StreamOpening(records=after.starts_recording)
+        return _connected(request, state, workspace, call_id, after.token, opening)
     if after.destination is None:
         return _xml(twiml.say(after.text, voice=after.voice, language=after.language))
     numbered = {} if after.number is None else {"attempt": after.number}
@@ -184,6 +222,7 @@ def _going_on(
         action=f"{base}/dialled/{place}?{urlencode(about, doseq=True)}",
         answered=asked if numbered else None,
         waits=after.waits,
+        stops_recording=after.stops_recording,
     )
     return _xml(dial)
 

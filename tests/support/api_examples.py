@@ -73,6 +73,7 @@ NOT_SENT = {
     "POST /voice/{workspace}/{agent_id}": "the telephone service signs it",
     "POST /voice/after/{call_id}": "the telephone service signs it",
     "POST /voice/answered/{call_id}": "the telephone service signs it",
+    "POST /voice/recorded/{call_id}": "the telephone service signs it",
     "POST /voice/dialled/{call_id}": "the telephone service signs it",
 }
 """Examples that no service of a test can be sent, and why; their answers are written by hand."""

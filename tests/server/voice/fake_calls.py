@@ -11,6 +11,7 @@ import pytest
 from graphrag.voice.call_records import Call
 from graphrag.voice.errors import StreamRefused
 from graphrag.voice.follow_up import FollowUp
+from graphrag.voice.recordings import StreamOpening
 from server.open_workspaces import OpenWorkspaces
 from tests.support.served import Served, served
 
@@ -36,6 +37,8 @@ class FakeCalls:
         self.fallback: FollowUp | None = None
         self.dialled: list[dict[str, Any]] = []
         self.answers: list[tuple[str, int]] = []
+        self.before = StreamOpening()
+        self.recordings: list[tuple[str, str]] = []
 
     async def begin(self, agent_id: str, **facts: Any) -> tuple[Call, str]:
         if self.refusal is not None:
@@ -48,6 +51,12 @@ class FakeCalls:
         token = f"default.{call.call_id}.{'s' * 22}"
         self.tokens[token] = call
         return call, token
+
+    async def opening(self, call: Call) -> StreamOpening:
+        return self.before
+
+    async def recorded(self, call_id: str, report: Any) -> None:
+        self.recordings.append((call_id, report["RecordingSid"]))
 
     async def take(self, token: str, call_sid: str | None) -> Call:
         call = self.tokens.pop(token, None)

@@ -11,6 +11,7 @@ from twilio.request_validator import RequestValidator
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.voice.errors import CallBlocked, CallsFull
 from graphrag.voice.follow_up import FollowUp
+from graphrag.voice.recordings import StreamOpening
 from tests.server.voice.fake_calls import PUBLIC, TWILIO_TOKEN, Answering, with_calls
 from tests.support.served import Served
 
@@ -24,6 +25,7 @@ FORM = {
 }
 CALL = f"{1:032x}"
 TOKEN = f"default.{CALL}.{'s' * 22}"
+RECORDING = "RE" + "0" * 32
 HOSTILE = 'Closed <today> & "tomorrow" \x00\x08\ud83d ]]> {{secret.X}} é'
 
 
@@ -65,6 +67,39 @@ async def test_a_signed_call_is_connected_with_a_token_of_its_own(answering: Ans
         "channel": "phone", "call_sid": SID,
     }
     ]  # fmt: skip
+
+
+async def test_a_recording_begins_after_its_notice_and_ends_before_somebody_else_speaks(
+    answering: Answering,
+) -> None:
+    running, calls = answering
+    calls.before = StreamOpening(notice=HOSTILE, voice="Polly.Lea", language="fr-FR", records=True)
+    said, start, connect = shape(twiml(await post(running)))[3]
+    words = 'Closed <today> & "tomorrow"  ]]> {{secret.X}} é'
+    assert said == ("Say", {"voice": "Polly.Lea", "language": "fr-FR"}, words, [])
+    told = f"/voice/recorded/{CALL}?workspace=default"
+    asks = {
+        "name": "agent",
+        "recordingStatusCallback": PUBLIC + told,
+        "recordingStatusCallbackMethod": "POST",
+        "recordingStatusCallbackEvent": "in-progress completed absent",
+    }
+    assert start == ("Start", {}, "", [("Recording", asks, "", [])])
+    assert connect[0] == "Connect"
+    calls.afterwards = FollowUp(
+        destination="+33900000000", tried=("sales",), agent_id="desk", stops_recording=True
+    )
+    after = shape(twiml(await post(running, f"/voice/after/{CALL}?workspace=default")))[3]
+    assert after[0] == ("Stop", {}, "", [("Recording", {"name": "agent"}, "", [])])
+    assert after[1][0] == "Dial"
+    calls.afterwards = FollowUp(token=TOKEN, starts_recording=True)
+    back = twiml(await post(running, DIALLED_PATH, {**FORM, "DialCallStatus": "busy"}))
+    assert [each.tag for each in back] == ["Start", "Connect"], "the notice was said before"
+    report = {**FORM, "RecordingSid": RECORDING, "RecordingStatus": "completed"}
+    assert shape(twiml(await post(running, told, report)))[3] == []
+    unsigned = await post(running, told, report, headers={"X-Twilio-Signature": ""})
+    assert unsigned.status_code == 403
+    assert calls.recordings == [(CALL, RECORDING)]
 
 
 WITHHELD = [
