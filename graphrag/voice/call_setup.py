@@ -27,6 +27,8 @@ from graphrag.voice.dependencies import CallDependencies
 from graphrag.workers import end_tasks
 from tools.base import Tool
 
+# of a caller who comes back, for what the agent does then
+NOTES: Final = {"agent": "voice_unanswered_agent", "message": "voice_unanswered_message"}
 EARLIER_ENTRIES: Final = 60  # utterances that the model gets of the call before a transfer
 RETURN_S: Final = (
     60.0  # at least, for a caller who comes back when the call has nearly lasted long enough
@@ -174,7 +176,7 @@ class CallSetup:
             earlier=() if earlier is None else earlier.lines(),
             note=None
             if earlier is None
-            else text(f"voice_unanswered_{earlier.call.return_to}", language),
+            else text(NOTES[earlier.call.return_to or "agent"], language),
             greeting_is_interruptible=document.greeting is None or document.greeting.interruptible,
             limits=limits,
             texts=language,

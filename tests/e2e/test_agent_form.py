@@ -170,6 +170,49 @@ def test_an_agent_is_written_by_form_and_the_server_says_at_the_field_what_is_wr
     assert stored(place, "orders") == written()
 
 
+def test_transfers_and_recording_are_written_by_form(
+    place: Site, open_page: OpenPage, trouble: Trouble
+) -> None:
+    put(place, {**written(), "agent": {"id": "orders", "name": "Orders"}})
+    page = open_page(place, panel=PANEL)
+    panel = page.locator(f"#panel-{PANEL}")
+    panel.get_by_role("button", name="Show: Orders").click()
+    form = panel.locator(".doc-form")
+    form.get_by_text("Telephone: transfers and recording").click()
+    phone = form.locator("[data-section=phone]")
+    for name, number in (("sales", "+33123456789"), ("boss", "sip:boss@example.com")):
+        press(phone, "Add somebody")
+        somebody = phone.locator(".doc-tool").last
+        somebody.get_by_label("Name", exact=True).fill(name)
+        somebody.get_by_label("Number or sip: address").fill(number)
+    sales = phone.locator(".doc-tool").first
+    sales.get_by_label("How often it is called").fill("2")
+    sales.get_by_label("If nobody answers at all").select_option("The agent takes a message")
+    sales.get_by_label("Summary of the call").select_option(
+        "Read to whoever answers, before they are connected"
+    )
+    phone.locator(".doc-tool").last.get_by_role("button", name="Remove").click()
+    phone.get_by_label("Record the agent's part of calls").check()
+    press(panel, "Save as a new version")
+    notice = phone.get_by_label("Notice", exact=True)
+    expect(notice).to_have_attribute("aria-invalid", "true")
+    trouble.forgive("422")
+    notice.fill("This call is recorded.")
+    press(panel, "Save as a new version")
+    expect(panel.get_by_text("Document, version 2")).to_be_visible()
+    assert stored(place, "orders")["voice"] == {
+        "destinations": {
+            "sales": {
+                "number": "+33123456789",
+                "attempts": 2,
+                "on_unanswered": "message",
+                "summary": "spoken",
+            }
+        },
+        "recording": {"enabled": True, "notice": "This call is recorded."},
+    }
+
+
 def written() -> dict[str, Any]:
     """Return the document that the form makes of what the test writes into it."""
     return {

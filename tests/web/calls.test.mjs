@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { createFrames, createPlayQueue, createResampler, FRAME_BYTES } from "../../server/web/js/calls/frames.js";
-import { countsOf } from "../../server/web/js/calls/facts.js";
+import { countsOf, recordingLines, transferLines } from "../../server/web/js/calls/facts.js";
 import { isLive, knownOf, withNews } from "../../server/web/js/calls/known.js";
 import { decode, encode } from "../../server/web/js/calls/mu-law.js";
 
@@ -130,4 +130,12 @@ test("calls are counted by whether they go on, had an outcome, or went wrong", (
   const calls = [{ status: "ringing" }, { status: "active" }, ended("caller_hung_up", "ordered"), ended("line_lost"), ended("lost", "ordered"), ended("blocked"), ended("transferred")];
   assert.deepEqual(countsOf(calls), { now: 2, outcome: 2, wrong: 2 });
   assert.deepEqual(countsOf([]), { now: 0, outcome: 0, wrong: 0 });
+});
+
+test("a call names each attempt to transfer it and each recording, and how it ended", () => {
+  const app = { t: (key) => key.split(".").at(-1) };
+  const transfers = [{ destination: "sales", status: "busy" }, { destination: "desk", status: "completed", seconds: 65 }, { destination: "desk", answeredTime: 1 }, { destination: "boss" }];
+  assert.deepEqual(transferLines(app, { transfers }), ["sales: busy", "desk: completed · 1:05", "desk: answered", "boss: open"]);
+  assert.deepEqual(recordingLines(app, { recordings: [{ sid: "RE1", status: "completed", seconds: 5 }] }), ["RE1: completed · 0:05"]);
+  assert.deepEqual([...transferLines(app, {}), ...recordingLines(app, {})], []);
 });

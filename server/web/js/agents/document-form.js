@@ -1,4 +1,4 @@
-// An agent's document as a form: who it is, how it greets, its prompt, tools, secrets and outcomes.
+// An agent's document as a form: who it is, how it greets, its prompt, tools, calls, secrets and outcomes.
 //
 // What is valid is the server's to say: its faults are shown at the fields that they name. What the form does not know stays
 // in the document as it is, and is edited as JSON.
@@ -7,13 +7,14 @@ import { h, replace } from "../dom.js";
 import { fieldOf, mark } from "../faults.js";
 import { createControls } from "./controls.js";
 import { at, isInline, isObject, movedItem, put } from "./document.js";
+import { PHONE_FIELDS, phoneForm } from "./phone-form.js";
 import { problemText } from "./places.js";
 import { createToolForm, focusMoved } from "./tool-form.js";
 
 const CHANNELS = ["chat", "voice"];
 const REQUESTS = ["on_start", "on_transfer", "on_no_action", "on_end"];
 const KNOWN = new Set(["version", "$schema", "agent", "base_url", "session", "graphs", "graph_tools", "permissions", "channels", "greeting", "lifecycle", "tools", "secrets"]);
-const PARTLY = { chat: ["opening"], openai: ["voice"] }; // fields of the form that stand in a part of which it knows no other
+const PARTLY = { chat: ["opening"], openai: ["voice"], voice: PHONE_FIELDS }; // fields of the form that stand in a part of which it knows no other
 
 // Returns `{element, show(problems), unread()}` over a document, which the form changes. `onWrite()` is called at each edit,
 // `showText(path)` shows a part of the document as JSON. `opened` are the names of the sections that are open.
@@ -27,7 +28,7 @@ export function createDocumentForm(app, { document, isReadOnly, isNew, opened, o
   const element = h("div.doc-form.auto-form", elsewhere,
     section("identity", identity), section("greeting", greeting), section("prompt", prompt),
     section("tools", () => [createToolForm(app, controls, { opened, isInline: isInline(document), trialOf })]),
-    section("secrets", secrets), section("outcomes", outcomes), others());
+    section("phone", () => phoneForm(app, controls, { opened })), section("secrets", secrets), section("outcomes", outcomes), others());
   return { element, show, unread };
 
   function section(name, make) {

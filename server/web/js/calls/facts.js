@@ -43,6 +43,18 @@ export function callFacts(app, call) {
     call.latency?.firstAudioMs && t("calls.first_audio", { n: Math.round(call.latency.firstAudioMs) }), tokens > 0 && t("chat.tokens", { n: tokens }), cost].filter(Boolean).join(" · ");
 }
 
+const spoken = ({ seconds }) => (seconds ? ` · ${clockText(seconds)}` : "");
+
+// Each attempt to reach somebody: who, how it ended, how long they spoke.
+export function transferLines({ t }, { transfers = [] }) {
+  return transfers.map((one) => `${one.destination}: ${t(`calls.transfer.${one.status || (one.answeredTime ? "answered" : "open")}`)}${spoken(one)}`);
+}
+
+// Each recording that the telephone service keeps.
+export function recordingLines({ t }, { recordings = [] }) {
+  return recordings.map((one) => `${one.sid}: ${t(`calls.recording.${one.status}`)}${spoken(one)}`);
+}
+
 // A call in the list.
 export function callRow(app, call, onShow) {
   const { t } = app;

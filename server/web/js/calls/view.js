@@ -10,7 +10,7 @@ import { icon } from "../icons.js";
 import { readApproval } from "../review/book.js";
 import { mayAdminister, mayAudit } from "../roles.js";
 import { createStrip } from "../strip.js";
-import { agentName, callFacts, modelErrorText, standingText } from "./facts.js";
+import { agentName, callFacts, modelErrorText, recordingLines, standingText, transferLines } from "./facts.js";
 import { isLive, knownOf, withNews } from "./known.js";
 import { endCall, forgetCall, getCall } from "./service.js";
 
@@ -97,6 +97,8 @@ export function createCallView(app, callId, { onBack }) {
     showProposals();
     drawBelow([
       ...(known.tools.length ? [part("tools", [JSON.stringify(known.tools)], () => h("section", h("h3", t("agents.tools")), toolLines(app, known.tools)))] : []),
+      ...(call.transfers?.length ? [part("transfers", [JSON.stringify(call.transfers)], () => h("section", h("h3", t("calls.transfers")), h("ul", transferLines(app, call).map((each) => h("li", each)))))] : []),
+      ...(call.recordings?.length ? [part("recordings", [JSON.stringify(call.recordings)], () => h("section", h("h3", t("calls.recordings")), h("ul", recordingLines(app, call).map((each) => h("li", each)))))] : []),
       ...(call.ctx ? [part("ctx", [JSON.stringify(call.ctx)], () => h("details.auto-budget", h("summary", t("calls.ctx")), h("pre.code-shown", { tabindex: "0" }, JSON.stringify(call.ctx, null, 2))))] : []),
       part("deliveries", [], () => h("section.call-deliveries", h("h3", t("agents.deliveries")), deliveries.element)),
     ]);
@@ -150,8 +152,8 @@ export function createCallView(app, callId, { onBack }) {
 
   async function forget() {
     if (!(await app.confirm({ title: t("calls.forget_title"), text: t("calls.forget_text"), ok: t("calls.forget"), danger: true }))) return;
-    await forgetCall(app.api, callId);
-    app.toast("ok", t("calls.forgotten"));
+    const { recordings = [] } = await forgetCall(app.api, callId);
+    app.toast("ok", recordings.length ? t("calls.forgotten_but", { ids: recordings.join(", ") }) : t("calls.forgotten"));
     onBack();
   }
 
