@@ -12,7 +12,13 @@ from graphrag.agents.compiled_agent import CompiledAgent, requests_of
 from graphrag.agents.declared_tools import parameters_problem
 from graphrag.agents.document import AgentDocument
 from graphrag.agents.document_paths import stored_names
-from graphrag.agents.realtime_models import REALTIME_MODELS, RETIRING, TRANSCRIBERS
+from graphrag.agents.realtime_models import (
+    REALTIME_MODELS,
+    RETIRING,
+    TAKE_KEYWORDS,
+    TAKE_NO_PROMPT,
+    TRANSCRIBERS,
+)
 from graphrag.agents.session_fields import FetchedSession, ToolDeclaration
 from graphrag.agents.shape_problems import near
 from graphrag.agents.world import base_origin, places_of_hosts, problem
@@ -278,6 +284,13 @@ def _voice_model(document: AgentDocument) -> _Found:
             other = "semantic_vad" if is_server else "server_vad"
             yield problem(f"openai.vad.{name}", "ignored_field", f"{vad.type} has no {name}", other)
     transcription = model.input_audio_transcription.model
+    if model.input_audio_transcription.graph_names:
+        where = "openai.input_audio_transcription.graph_names"
+        if transcription in TAKE_NO_PROMPT:
+            what = f"{transcription} takes no names"
+            yield problem(where, "ignored_field", what, ", ".join(sorted(TAKE_KEYWORDS)))
+        elif not document.graphs:
+            yield problem(where, "ignored_field", "the agent reads no graph", "keys in graphs")
     places = (
         ("openai.model", model.model, REALTIME_MODELS, "Realtime model"),
         ("openai.input_audio_transcription.model", transcription, TRANSCRIBERS, "transcriber"),

@@ -39,5 +39,8 @@ TRANSCRIBERS: Final = (
     "gpt-4o-transcribe-diarize",
     "gpt-realtime-whisper",
 )
+# transcribers that take a list of keywords, and one that takes neither keywords nor a prompt
+TAKE_KEYWORDS: Final = frozenset(("gpt-transcribe", "gpt-live-transcribe"))
+TAKE_NO_PROMPT: Final = frozenset(("gpt-realtime-whisper",))
 RETIRING: Final = {"gpt-realtime": "gpt-realtime-2.1", "whisper-1": "gpt-transcribe"}
 """Models whose end the vendor announced, and their replacements."""

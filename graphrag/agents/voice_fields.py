@@ -65,6 +65,9 @@ class Transcription(DocumentPart):
         pattern="^[a-z]{2,3}$",
     )
     prompt: str | None = described("Words that are likely to be said.", None, max_length=1000)
+    graph_names: bool = described(
+        "The transcriber also gets names of the agent's graphs and their nodes, at most 40.", False
+    )
 
 
 @final

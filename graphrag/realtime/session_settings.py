@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from graphrag.agents.document import ConversationLimits
-from graphrag.agents.voice_fields import VoiceModel, VoiceOptions
+from graphrag.agents.realtime_models import TAKE_KEYWORDS, TAKE_NO_PROMPT
+from graphrag.agents.voice_fields import Transcription, VoiceModel, VoiceOptions
 from graphrag.i18n import Language, text
 
 
@@ -17,7 +18,8 @@ class SessionSettings:
     """The settings of one call.
 
     `tools`: declarations for the model. `delayed`: texts spoken while a slow tool runs, by its
-    name. `texts`: language of the service's own instructions to the model. `earlier`: utterances
+    name. `texts`: language of the service's own instructions to the model. `names`:
+    that the caller is likely to say, for the transcriber. `earlier`: utterances
     before this stream as (role, words), and `note`: what the model is told instead of a greeting;
     of a caller who comes back after a transfer.
     """
@@ -32,6 +34,7 @@ class SessionSettings:
     greeting_is_interruptible: bool = True
     limits: ConversationLimits = field(default_factory=ConversationLimits)
     texts: Language = "en"
+    names: Sequence[str] = ()
     earlier: Sequence[tuple[str, str]] = ()
     note: str | None = None
 
@@ -79,8 +82,7 @@ class SessionSettings:
             "model": written.model,
             "language": written.language or self.language.partition("-")[0].lower(),
         }
-        if written.prompt:
-            heard["prompt"] = written.prompt
+        heard |= self._expected(written)
         noise = None if model.noise_reduction is None else {"type": model.noise_reduction}
         return {
             "format": {"type": "audio/pcmu"},
@@ -88,6 +90,15 @@ class SessionSettings:
             "noise_reduction": noise,
             "turn_detection": self._turns(),
         }
+
+    def _expected(self, written: Transcription) -> dict[str, Any]:
+        """Returns what the transcriber is told of the words to come, in the form that it takes."""
+        words = [written.prompt] if written.prompt else []
+        if not self.names or written.model in TAKE_NO_PROMPT:
+            return {"prompt": words[0]} if words else {}
+        if written.model in TAKE_KEYWORDS:
+            return {"keywords": list(self.names), **({"prompt": words[0]} if words else {})}
+        return {"prompt": "\n".join([*words, ", ".join(self.names)])}
 
     def _turns(self) -> dict[str, Any]:
         vad = self.model.vad

@@ -14,8 +14,9 @@ from typing import Any, Final, final
 from graphrag.agent.thread_store import StoredThread, Thread
 from graphrag.agents.agent_prompt import write_agent_prompt
 from graphrag.agents.chat_values import about, language_of, transcript_of
-from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.compiled_agent import CompiledAgent, graphs_of
 from graphrag.agents.session_source import ResolvedSession
+from graphrag.agents.spoken_names import spoken_names
 from graphrag.agents.toolbox import agent_role
 from graphrag.i18n import Language, text
 from graphrag.llm.registry import RealtimeTokens
@@ -68,6 +69,7 @@ class CallSetup:
         self.thread = thread
         self.earlier = earlier
         self._side = self.new_side()
+        self._names: tuple[str, ...] = ()
         self._begun: tuple[asyncio.Task[tuple[ResolvedSession, str]], asyncio.Task[None]] | None = (
             None
         )
@@ -112,6 +114,10 @@ class CallSetup:
             language=self.language,
             channel="voice",
         )
+        if self.agent.document.openai.input_audio_transcription.graph_names:
+            secrets = self.deps.agents.executor(self.agent.agent_id).secrets
+            graphs = graphs_of(self.agent, graph_key)
+            self._names = await spoken_names(self.deps.source, graphs, secrets)
         return session, prompt.content
 
     async def connected(self) -> ModelSide:
@@ -173,6 +179,7 @@ class CallSetup:
             greeting=self.deps.life.beginnings.greeting(agent, stored.thread)
             if earlier is None
             else None,
+            names=self._names,
             earlier=() if earlier is None else earlier.lines(),
             note=None
             if earlier is None
