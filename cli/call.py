@@ -151,6 +151,8 @@ def call(
     calling = explained(calling)
     with exit_codes(settings.language):
         simulated = asyncio.run(calling) if in_real_time else run_fast(calling, speed=SPEED)
+    if options.record is not None and not simulated.recording.agent and simulated.document:
+        fail("there is no sound to record: with voice.engine text only words pass")
     if options.record is not None:
         write_file(options.record, simulated.recording.wav())
     repeated = {} if plan.repeats is None else {"recorded": plan.repeats}

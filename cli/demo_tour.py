@@ -300,6 +300,4 @@ def show_the_helpdesk_call(settings: Settings, graph: str) -> None:
     if simulated is None:
         return
     show_call(simulated.document)
-    render.note(
-        f"{simulated.recording.length_ms / 1000:.0f} seconds on the line; simulated faster than real time."
-    )
+    render.note(f"{simulated.seconds:.0f} seconds on the line; simulated faster than real time.")

@@ -19,6 +19,7 @@ from cli.first_sign_in import with_kept_secret
 from cli.options import Common, WithModel, option
 from graphrag.asgi_server import served_on
 from graphrag.config import Settings
+from graphrag.llm.base import LLMProvider
 from graphrag.logs import configure_logs
 from graphrag.voice.dependencies import RecordedAnswers
 from tools.base import Role
@@ -104,14 +105,16 @@ async def served_here(
     listening: socket.socket,
     recorded: RecordedAnswers | None = None,
     stores_records: bool = True,
+    provider: LLMProvider | None = None,
 ) -> AsyncGenerator[None]:
     """Serves on a listening socket until the block ends. `recorded` answers in place of the tools
-    of calls. With `stores_records=False` graphs are read, and nothing is stored.
+    of calls, `provider` in place of the model of the settings. With `stores_records=False` graphs
+    are read, and nothing is stored.
     """
     from server.app import create_app, running
     from server.run import config_of
 
-    app = create_app(settings, recorded=recorded, stores_records=stores_records)
+    app = create_app(settings, provider=provider, recorded=recorded, stores_records=stores_records)
     async with running(app), served_on(config_of(app, grace_s=1), listening):
         yield
 

@@ -83,7 +83,12 @@ _OTHERWISE: Mapping[str, dict[str, Any]] = {
 
 CODES, MEANINGS = _table(
     ("agent_not_found", 404, _NONE_THERE, "AgentNotFound"),
-    ("agent_state", 409, {}, "AgentStateRefused AgentNotRunning AgentNotInChat AgentInChatOnly"),
+    (
+        "agent_state",
+        409,
+        {},
+        "AgentStateRefused AgentNotRunning AgentNotInChat AgentInChatOnly NoBrowserTalk",
+    ),
     ("auth_error", 502, {}, "EmbeddingUnauthorized ModelUnauthorized"),
     ("bad_document", 500, {}, "BadDocument"),
     (

@@ -172,7 +172,11 @@ class OpenWorkspaces:
         )
         await parts.live.recover(name)
         calls = calls_of(
-            services, slots=parts.call_slots, metrics=parts.metrics, recorded=parts.recorded
+            services,
+            turns=model_services.chat_turns(services, parts.model),
+            slots=parts.call_slots,
+            metrics=parts.metrics,
+            recorded=parts.recorded,
         )
         connections = connections_of(services)
         pushes = pushes_of(services, connections)

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, final
+from typing import Any, Protocol, TypeVar, final
 
 from datasources.errors import SourceError
 from graphrag.agent.requested_calls import (
@@ -91,6 +91,33 @@ class CallPlace:
     message: str = ""
 
 
+class CallRunner(Protocol):
+    """Runs the tool calls of a turn."""
+
+    @property
+    def limits(self) -> CallLimits: ...
+
+    def with_tools(self, box: ToolBox, graphs: tuple[str, ...] = ()) -> CallRunner:
+        """Returns calls of other tools, with the same approvals, limits and log."""
+        ...
+
+    def unusable(self, requested: Requested, place: CallPlace) -> list[Answered]:
+        """Returns the answers to the calls that cannot be run."""
+        ...
+
+    def run(self, requested: Requested, place: CallPlace) -> AsyncGenerator[Answered]:
+        """Yields each call with its answer, in order."""
+        ...
+
+    def writes(self, name: str) -> bool:
+        """Returns whether a tool proposes changes of a graph."""
+        ...
+
+    def only_read(self, requested: Requested) -> bool:
+        """Returns whether calls have no effects, so that they may run again after a kill."""
+        ...
+
+
 @final
 class ToolCalls:
     """Runs the tool calls of all threads. Results of reads are reused for a while if the graph did
@@ -107,7 +134,7 @@ class ToolCalls:
         clock: Callable[[], float] = time.monotonic,
         graphs: tuple[str, ...] = (),
     ) -> None:
-        self.limits = limits or CallLimits()
+        self._limits = limits or CallLimits()
         self._log = log or CallLog()
         self._graphs = graphs
         self._box = box
@@ -117,6 +144,10 @@ class ToolCalls:
         self._failed: OrderedDict[tuple[Any, ...], ToolResult] = OrderedDict()
         self._begun: OrderedDict[tuple[Any, ...], None] = OrderedDict()
         self._acting: set[asyncio.Task[Answered]] = set()
+
+    @property
+    def limits(self) -> CallLimits:
+        return self._limits
 
     def with_tools(self, box: ToolBox, graphs: tuple[str, ...] = ()) -> ToolCalls:
         """Returns calls of other tools, with the same approvals, limits and log."""

@@ -267,9 +267,18 @@ class Turn:
         self.words_only = retrieval.words_only
         self.trace.retrieved(retrieval)
 
-    def begin(self, context: SystemMessage | None, question: UserMessage, *, rounds: int) -> None:
-        """Begins a turn with the person's message, and closes what the turn before left open."""
-        self.conversation.begin_turn(context, question)
+    def begin(
+        self,
+        context: SystemMessage | None,
+        question: UserMessage | None,
+        *,
+        rounds: int,
+        notes: Sequence[SystemMessage] = (),
+    ) -> None:
+        """Begins a turn with the person's message, or with notes alone, and closes what the turn
+        before left open.
+        """
+        self.conversation.begin_turn(context, question, notes)
         self.change(
             number=self.state.number + 1, rounds_used=0, rounds_allowed=rounds, text="", started=[]
         )

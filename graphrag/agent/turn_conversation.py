@@ -123,14 +123,23 @@ class TurnConversation:
         self.messages = [m for m in self.messages if not isinstance(m, UserMessage)]
         return spoken
 
-    def begin_turn(self, context: SystemMessage | None, question: UserMessage) -> None:
-        """Adds context and question, and closes what the turn before left open."""
+    def begin_turn(
+        self,
+        context: SystemMessage | None,
+        question: UserMessage | None,
+        notes: Sequence[SystemMessage] = (),
+    ) -> None:
+        """Adds context, notes and question, and closes what the turn before left open.
+
+        A turn without a question answers its notes.
+        """
         self.repair()
         messages = history.past_turns(self.messages)
         spoken = [m for m in history.for_model(messages) if not isinstance(m, SystemMessage)]
-        if spoken and not isinstance(spoken[-1], AssistantMessage):
+        if question and spoken and not isinstance(spoken[-1], AssistantMessage):
             messages.append(AssistantMessage(content=self.phrase("unanswered_turn")))
-        self.messages = [*messages, *([context] if context else ()), question]
+        opening = [*([context] if context else ()), *notes, *([question] if question else ())]
+        self.messages = [*messages, *opening]
 
     def add(self, *messages: Message) -> None:
         self.messages += messages

@@ -161,7 +161,7 @@ class TurnLease:
         self.thread_id = thread_id
         self._inbox = inbox
         self._has_ended = False
-        self._working: asyncio.Task[Any] | None = None
+        self._working = set[asyncio.Task[Any]]()
 
     def check(self) -> None:
         """Raises: ThreadBusy if another process holds the thread, or may hold it."""
@@ -190,21 +190,23 @@ class TurnLease:
 
     @contextmanager
     def step(self) -> Generator[None]:
-        """Runs the block so that another process can cancel it.
+        """Runs the block so that another process can cancel it. Several tasks may have one each.
 
         Raises: ThreadBusy, TurnUnwanted.
         """
         self._raise_if_over()
-        task = self._working = asyncio.current_task()
-        before = task.cancelling() if task else 0
+        task = asyncio.current_task()
+        assert task is not None
+        self._working.add(task)
+        before = task.cancelling()
         try:
             yield
         except asyncio.CancelledError:
-            if self._working is None and task is not None and task.uncancel() <= before:
+            if task not in self._working and task.uncancel() <= before:
                 self._raise_if_over()  # it was cancelled from here, and by nobody else
             raise
         finally:
-            self._working = None
+            self._working.discard(task)
 
     def _raise_if_over(self) -> None:
         self.check()
@@ -234,9 +236,9 @@ class TurnLease:
                 "lease_unreadable", extra={"thread_id": self.thread_id, "error": type(exc).__name__}
             )
         if self._lease.has_lapsed or self._unwanted is not None:
-            task = self._working
-            self._working = None
-            if task is not None:
+            tasks = list(self._working)
+            self._working.clear()
+            for task in tasks:
                 task.cancel()
 
 

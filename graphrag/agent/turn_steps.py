@@ -14,7 +14,7 @@ from graphrag.agent.events import Ending, Event, PendingQuestion, ToolFinished
 from graphrag.agent.history import unanswered
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.requested_calls import Answered, Requested
-from graphrag.agent.tool_calls import CallPlace, ToolCalls
+from graphrag.agent.tool_calls import CallPlace, CallRunner
 from graphrag.agent.turn import Turn
 from graphrag.approvals import Approval, Approvals
 from graphrag.commands import BlockReader
@@ -46,7 +46,7 @@ class TurnSteps:
     blocks: BlockReader
     approvals: Approvals
     caller: ModelCaller
-    calls: ToolCalls
+    calls: CallRunner
     limits: AgentLimits = AgentLimits()
 
     async def run(

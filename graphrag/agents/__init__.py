@@ -3,6 +3,6 @@
 From outside: `loading`, `document`, `document_check`, `compiled_agent`, `voice_fields`
 and `agent_prompt` (documents), `agent_store`, `manager`, `agent_view`, `sync` and
 `agent_worker` (agents and their state), `life`, `document_assistant`, `chat_values`,
-`session_source`, `session_fields`, `model_refusal` and `toolbox` (conversations),
+`session_source`, `session_fields`, `model_refusal`, `chats` and `toolbox` (conversations),
 `deliveries`, `trying`, `errors`.
 """

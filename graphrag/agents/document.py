@@ -222,8 +222,12 @@ class AgentDocument(DocumentPart):
         max_length=500,
         pattern=r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#@{}\\]+(/[^\s?#{}\\]*)?$",
     )
-    openai: VoiceModel = described("Model of phone calls.", default_factory=VoiceModel)
-    chat: ChatModel = described("Model of chats.", default_factory=ChatModel)
+    openai: VoiceModel = described(
+        "Model of phone calls with `voice.engine` realtime.", default_factory=VoiceModel
+    )
+    chat: ChatModel = described(
+        "Model of chats, and of calls with `voice.engine` text.", default_factory=ChatModel
+    )
     session: Annotated[InlineSession | FetchedSession, Field(discriminator="mode")] = described(
         "Instructions and tools."
     )
@@ -258,6 +262,16 @@ class AgentDocument(DocumentPart):
     limits: ConversationLimits = described(
         "Bounds of what it does.", default_factory=ConversationLimits
     )
+
+    @property
+    def uses_chat_model(self) -> bool:
+        """Whether the model of chats answers in it, in chats or calls."""
+        return "chat" in self.channels or self.voice.engine == "text"
+
+    @property
+    def uses_realtime(self) -> bool:
+        """Whether a Realtime model answers its calls."""
+        return "voice" in self.channels and self.voice.engine == "realtime"
 
 
 SCHEMA_ID = "nodius-agent/2.0"

@@ -12,6 +12,7 @@ from graphrag.agents.compiled_agent import CompiledAgent, requests_of
 from graphrag.agents.declared_tools import parameters_problem
 from graphrag.agents.document import AgentDocument
 from graphrag.agents.document_paths import stored_names
+from graphrag.agents.engine_rules import ignored_by_engine
 from graphrag.agents.realtime_models import (
     REALTIME_MODELS,
     RETIRING,
@@ -241,6 +242,7 @@ def warnings_of(agent: CompiledAgent) -> _Found:
                     f"tools.{name}", "undeclared_tool", what, "a declaration of this name"
                 )
     yield from _rules(agent)
+    yield from ignored_by_engine(document)
     yield from _voice_model(document)
     headers = [
         header for _, request in requests_of(document) for header in request.headers.values()
@@ -295,7 +297,7 @@ def _voice_model(document: AgentDocument) -> _Found:
         ("openai.model", model.model, REALTIME_MODELS, "Realtime model"),
         ("openai.input_audio_transcription.model", transcription, TRANSCRIBERS, "transcriber"),
     )
-    for where, name, known, kind in places if "voice" in document.channels else ():
+    for where, name, known, kind in places if document.uses_realtime else ():
         if name in RETIRING:
             yield problem(
                 where, "model_retires", f"the vendor announced the end of {name}", RETIRING[name]

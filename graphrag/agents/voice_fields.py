@@ -1,6 +1,6 @@
 """The fields of an agent document about sound: the voice model, the phone call, transfers.
 
-From outside: `VoiceModel`, `VoiceOptions`; `Name` for the other fields.
+From outside: `VoiceModel`, `VoiceOptions`, `VoiceEngine`; `Name` for the other fields.
 """
 
 from __future__ import annotations
@@ -145,6 +145,36 @@ class Destination(DocumentPart):
     )
 
 
+VoiceEngine = Literal["realtime", "text"]
+
+
+@final
+class SpeechOptions(DocumentPart):
+    """How the telephone's own speech service recognises and speaks; engine `text` only."""
+
+    welcome: SaidText | None = described(
+        "Said word for word as soon as the call is answered; without it the model greets as "
+        "`greeting` says.",
+        None,
+    )
+    language: LanguageCode | None = described(
+        "Language that is recognised and spoken; without it `agent.language` with its usual "
+        "region.",
+        None,
+    )
+    tts_provider: Text40 | None = described(
+        "Twilio's name of the service that speaks, as ElevenLabs, Google or Amazon.", None
+    )
+    voice: Text100 | None = described("That service's name of the voice.", None)
+    transcription_provider: Text40 | None = described(
+        "Twilio's name of the service that recognises, as Deepgram or Google.", None
+    )
+    speech_model: Text100 | None = described("That service's model of recognition.", None)
+    hints: list[Annotated[str, Field(min_length=1, max_length=100, pattern="^[^,]+$")]] = described(
+        "Names and terms that callers are likely to say.", [], max_length=100
+    )
+
+
 @final
 class RecordingOptions(DocumentPart):
     """The recording of a call that the telephone service makes and keeps."""
@@ -161,6 +191,14 @@ class RecordingOptions(DocumentPart):
 class VoiceOptions(DocumentPart):
     """How a call sounds and ends."""
 
+    engine: VoiceEngine = described(
+        "What answers calls: a Realtime speech model (realtime), or the model of chats, while the "
+        "telephone service recognises and speaks (text).",
+        "realtime",
+    )
+    speech: SpeechOptions = described(
+        "The telephone's speech service; engine text only.", default_factory=SpeechOptions
+    )
     barge_in: BargeIn = described(
         "What the caller's speech does to the agent's.", default_factory=BargeIn
     )

@@ -124,7 +124,7 @@ def base_origin(base_url: str) -> Origin | None:
 
 def _of_the_model(agent: CompiledAgent, world: World) -> list[DocumentProblem]:
     provider = agent.document.chat.provider
-    if "chat" not in agent.document.channels:
+    if not agent.document.uses_chat_model:
         return []
     if provider is not None and provider not in ENTRIES:
         what = f"there is no provider {provider!r}"

@@ -24,6 +24,7 @@ from graphrag.commands import BlockChecker, BlockReader
 from graphrag.leases import now_ms
 from graphrag.llm.base import LLMProvider
 from graphrag.sessions.machine import SessionLimits
+from graphrag.voice.dependencies import ChatTurns
 
 
 @asynccontextmanager
@@ -38,17 +39,25 @@ async def open_agent(
         yield agent_of(services, model)
 
 
+def chat_turns(services: Services, model: Model) -> ChatTurns:
+    """Returns the turns of a workspace's conversations, with the tools of its graphs."""
+    steps = _steps(services, model, AgentLimits())
+    plain = GraphAssistant(steps=steps, options=services.context_options)
+    return ChatTurns(plain=plain, model=model.of)
+
+
 def agent_of(services: Services, model: Model) -> Agent:
     """Returns the agent of a workspace's conversations. Runs of automations pause for them."""
     settings = services.settings
     records = services.database.records(settings.workspace)
-    steps = _steps(services, model, AgentLimits())
+    turns = chat_turns(services, model)
+    steps = turns.plain.steps
     assistants = ChatAssistants(
         agents=services.agents,
         life=services.life,
-        model=model.of,
+        model=turns.model,
         source=services.source,
-        plain=GraphAssistant(steps=steps, options=services.context_options),
+        plain=turns.plain,
     )
     pause = partial(pause_run_of, TurnLeases(records, prefix=SLOT), TurnLeases(records))
     return Agent(

@@ -24,6 +24,7 @@ from graphrag.simulator.call_script import CallScript, ScriptMind
 from graphrag.simulator.minds import RulesMind
 from graphrag.simulator.realtime_double import RealtimeDouble
 from graphrag.simulator.script_player import sounds_of
+from graphrag.simulator.script_provider import ScriptProvider
 from graphrag.simulator.simulated_call import SimulatedCall, simulate, talk
 from graphrag.simulator.speech import Speech, speech
 from graphrag.simulator.twilio_line import TwilioLine
@@ -31,9 +32,11 @@ from graphrag.voice.dependencies import RecordedAnswers
 from mock_data import load_json
 
 Json = Mapping[str, Any]
-# Serves with the recorded answers of tools, if any; False keeps records in memory.
+# Serves with the recorded answers of tools, if any, and with a model of chats in place of that of
+# the settings; False keeps records in memory.
 Serve = Callable[
-    [Settings, socket.socket, RecordedAnswers | None, bool], AbstractAsyncContextManager[None]
+    [Settings, socket.socket, RecordedAnswers | None, bool, LLMProvider | None],
+    AbstractAsyncContextManager[None],
 ]
 HOST = "127.0.0.1"
 ANONYMOUS = "anonymous"  # the number of a caller who hides it
@@ -59,9 +62,9 @@ class LocalAnswers:
     """What answers a call in this process.
 
     `document`: answers in place of the stored document of the agent. `recorded`: answers in place
-    of its tools. `is_live`: the model of the settings answers, not the double. `voice`: that of the
-    double. `provider`: a text model that decides what the double says, in place of the script's
-    replies. `is_stored`: whether the record of the call is kept.
+    of its tools. `is_live`: the models of the settings answer, not the double and the script.
+    `voice`: that of the double. `provider`: a text model that decides what is said, in place of the
+    script's replies. `is_stored`: whether the record of the call is kept.
     """
 
     document: Json | None = None
@@ -114,7 +117,8 @@ async def call_here(
         if not answers.is_live:
             changes |= await stack.enter_async_context(_double(script, answers))
         here = settings.with_values(changes)
-        served = serve(here, listening, answers.recorded, answers.is_stored)
+        chats = None if answers.is_live else answers.provider or _scripted(script)
+        served = serve(here, listening, answers.recorded, answers.is_stored, chats)
         await stack.enter_async_context(served)
         client = await stack.enter_async_context(
             NodiusClient(address, workspace=settings.workspace)
@@ -128,6 +132,11 @@ async def call_here(
         url = f"{address}/voice/{settings.workspace}/{agent_id}"
         line = TwilioLine(url=url, key=key, caller=script.caller or ANONYMOUS)
         return await simulate(script, sounds, client, await line.dial(), line)
+
+
+def _scripted(script: CallScript) -> LLMProvider:
+    """Returns the text model for agents whose calls the model of chats answers."""
+    return ScriptProvider(script, rules_provider())
 
 
 @asynccontextmanager

@@ -35,9 +35,9 @@ async def examine_voice(settings: Settings, database: Database, *, ask: bool) ->
 
     Raises: SourceError.
     """
-    speaking, retiring = await _named_models(settings, database)
+    speaking, retiring, is_called = await _named_models(settings, database)
     return [
-        _way_in(settings, is_wanted=bool(speaking)),
+        _way_in(settings, is_wanted=is_called),
         await _speaker(settings, speaking, retiring, ask=ask),
         _speech(),
     ]
@@ -45,9 +45,9 @@ async def examine_voice(settings: Settings, database: Database, *, ask: bool) ->
 
 async def _named_models(
     settings: Settings, database: Database
-) -> tuple[list[AgentDocument], list[str]]:
-    """Returns documents of running voice agents, one for each set of model settings, and the models
-    that the vendor will end.
+) -> tuple[list[AgentDocument], list[str], bool]:
+    """Returns documents of running agents with a Realtime model, one for each set of its settings,
+    the models that the vendor will end, and whether any running agent answers calls.
     """
     agents = Agents(database.records(settings.workspace), settings.workspace)
     running = await agents.list(desired="running")
@@ -60,12 +60,15 @@ async def _named_models(
             parsed = AgentDocument.model_validate(document)
         except (AgentError, BadDocument, ValueError):  # reported by the finding about agents
             continue
+        if not parsed.uses_realtime:
+            continue
         model = parsed.openai
         speaking.setdefault(model.model_dump_json(), parsed)
         for name in (model.model, model.input_audio_transcription.model):
             if name in RETIRING:
                 retiring.add(f"{name} (agent {agent.agent_id}): use {RETIRING[name]}")
-    return list(speaking.values())[:MOST_MODELS], sorted(retiring)[:MOST_MODELS]
+    documents = list(speaking.values())[:MOST_MODELS]
+    return documents, sorted(retiring)[:MOST_MODELS], bool(wanted)
 
 
 def _way_in(settings: Settings, *, is_wanted: bool) -> Finding:
@@ -92,7 +95,7 @@ async def _speaker(
 ) -> Finding:
     speaker = speaker_of(settings)
     if speaker == "off":
-        detail = "no model speaks in calls"
+        detail = "no Realtime model speaks in calls; agents with voice.engine text need none"
         fix = "set OPENAI_API_KEY, or NODIUS_REALTIME=double for a stand-in without key and network"
         return Finding(
             name=_SPEAKER, status="warning" if speaking else "ok", detail=detail, fix=fix

@@ -20,7 +20,7 @@ from graphrag.voice.call_metrics import CallMetrics, NoMetrics
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_service import CallService
 from graphrag.voice.call_slots import CallSlots
-from graphrag.voice.dependencies import CallDependencies, RecordedAnswers
+from graphrag.voice.dependencies import CallDependencies, ChatTurns, RecordedAnswers
 from tools.http.addresses import is_loopback
 
 if TYPE_CHECKING:
@@ -43,13 +43,15 @@ def realtime_key(settings: Settings) -> str | None:
 def calls_of(
     services: Services,
     *,
+    turns: ChatTurns | None = None,
     slots: CallSlots | None = None,
     metrics: CallMetrics | None = None,
     recorded: RecordedAnswers | None = None,
 ) -> CallService:
     """Returns the calls of a workspace.
 
-    `slots`: those of the process, own ones by default. `recorded`: replaces the results of tools.
+    `turns`: those of chats, for agents whose calls the model of chats answers. `slots`: those of
+    the process, own ones by default. `recorded`: replaces the results of tools.
     """
     settings = services.settings
     stored = services.database.records(services.settings.workspace)
@@ -63,6 +65,7 @@ def calls_of(
         tools=ToolCalls(services.box, services.approvals, log=services.call_log),
         source=services.source,
         models=_models(settings),
+        turns=turns,
         slots=slots or CallSlots(settings.voice.max_calls),
         retention_days=settings.call_retention_days,
         metrics=metrics or NoMetrics(),

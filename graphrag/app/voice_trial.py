@@ -22,7 +22,7 @@ async def voice_problem(settings: Settings, agent: CompiledAgent) -> DocumentPro
     from graphrag.realtime.session_trial import NotTried, trial_session, try_session
 
     key = realtime_key(settings)
-    if speaker_of(settings) != "openai" or key is None or "voice" not in agent.document.channels:
+    if speaker_of(settings) != "openai" or key is None or not agent.document.uses_realtime:
         return None
     side = OpenAISide(settings.realtime_url, key, agent.document.openai.model)
     try:

@@ -3,5 +3,5 @@
 `bridge` owns the `dialogue` (the state), and `model_events` and `model_failures`, which work on it.
 Begin with `signals`.
 
-From outside: `bridge`, `signals`, `phone_messages` and `transcript`.
+From outside: `bridge`, `signals`, `phone_messages`, `timers` and `transcript`.
 """

@@ -82,7 +82,7 @@ class Bridge:
                 dialogue.ask(now)
             case signals.EndWanted():
                 dialogue.leave_politely(signal.reason, now)
-            case signals.Tick():
+            case _:  # `Tick`, and what only other calls have
                 pass
         self._check_time(now)
         return self._outbox.take()

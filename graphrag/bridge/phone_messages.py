@@ -16,7 +16,10 @@ from graphrag.bridge.signals import PhoneAudio, PhoneDigit, PhoneMark, PhoneStop
 
 
 class PhoneSide(Protocol):
-    """A stream to a caller, in the protocol of Media Streams."""
+    """A stream to a caller. `closed_with`: the code with which the other side closed it."""
+
+    @property
+    def closed_with(self) -> int | None: ...
 
     def messages(self) -> AsyncIterator[str]:
         """Yields the text frames after `start` until the stream is closed, binary frames as ""."""
@@ -80,6 +83,10 @@ class PhoneMessages:
             return handler(self, message)
         except (KeyError, TypeError, ValueError, AttributeError):
             return self._ignored()
+
+    def closed(self, code: int | None) -> PhoneStopped:  # noqa: ARG002 - of another protocol
+        """Returns the end of a call whose stream was closed without a `stop`."""
+        return PhoneStopped("line_lost")
 
     def _ignored(self) -> None:
         self.bad += 1

@@ -1,7 +1,8 @@
-"""Signals and actions: the inputs and outputs of the bridge of a call.
+"""Signals and actions: the inputs and outputs of the state machine of a call.
 
 Signals come from both sides, tools and the clock. Actions are carried out in their order. Audio is
-G.711 μ-law at 8 kHz, 8 bytes a millisecond.
+G.711 μ-law at 8 kHz, 8 bytes a millisecond. The last group of each is for calls in which the
+telephone service recognises and speaks (`graphrag.relay`).
 """
 
 from __future__ import annotations
@@ -92,6 +93,68 @@ class Tick:
     """Time has passed."""
 
 
+@dataclass(frozen=True, slots=True)
+class CallerWords:
+    """Recognised words of the caller. `is_whole`: the caller has finished."""
+
+    text: str
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CallerInterrupted:
+    """The caller spoke while the agent did, which silenced the agent.
+
+    `words`: what the agent had said until then; `after_ms`: for how long.
+    """
+
+    words: str
+    after_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechChanged:
+    """The agent, or else the caller, has begun or stopped to speak."""
+
+    is_agent: bool
+    speaks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WordsPlayed:
+    """The telephone service has spoken some words of the agent."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWords:
+    """Words of the answer with this number, as they come from the model."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEnded:
+    """The answer with this number is over. `failure`: code of the fault that broke it off.
+
+    `may_retry`: the model may be asked once more.
+    """
+
+    number: int
+    failure: str | None = None
+    may_retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolBegan:
+    """A tool of the agent runs. Its end is a `ToolAnswered`."""
+
+    call_id: str
+    name: str
+
+
 Signal = (
     PhoneAudio
     | PhoneMark
@@ -103,6 +166,13 @@ Signal = (
     | Note
     | EndWanted
     | Tick
+    | CallerWords
+    | CallerInterrupted
+    | SpeechChanged
+    | WordsPlayed
+    | AnswerWords
+    | AnswerEnded
+    | ToolBegan
 )
 
 
@@ -170,6 +240,45 @@ class Counted:
     value: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Ask the model for the answer with this number: to the caller's words, or to notes alone.
+
+    `repeats`: the answer before failed, and its question is asked again.
+    """
+
+    number: int
+    words: str = ""
+    notes: tuple[str, ...] = ()
+    repeats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StopModel:
+    """Break off the answer that the model writes. It still reports its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutAnswer:
+    """Cut the answer with this number, in what the model remembers, to the words heard.
+
+    Number 0: the welcome.
+    """
+
+    number: int
+    heard: str
+
+
 Action = (
-    SendPhone | SendModel | RunTool | Reconnect | ModelRefused | WordsChanged | CallOver | Counted
+    SendPhone
+    | SendModel
+    | RunTool
+    | Reconnect
+    | ModelRefused
+    | WordsChanged
+    | CallOver
+    | Counted
+    | AskModel
+    | StopModel
+    | CutAnswer
 )

@@ -112,6 +112,16 @@ class Transcript:
         entry.is_interrupted = entry.is_final = True
         return True
 
+    def cut(self, item_id: str, heard: str, heard_ms: int) -> bool:
+        """Cuts an answer to the words that were heard. Returns True if there is such an answer."""
+        entry = self.entries.get(item_id)
+        if entry is None or entry.role != "assistant" or entry.is_interrupted:
+            return False
+        entry.text, entry.unheard = heard, entry.text[len(heard) :].strip()
+        entry.heard_ms = heard_ms
+        entry.is_interrupted = entry.is_final = True
+        return True
+
     def ordered(self) -> Iterator[TranscriptEntry]:
         """Yields the entries that hold words, each after its predecessor."""
         behind: dict[str | None, list[str]] = {}

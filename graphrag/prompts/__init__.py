@@ -1,6 +1,7 @@
 """Renders the prompts of models: Markdown files with declared inputs.
 
-Other packages import the names of `__all__`, and `library` for the phrases of a language.
+Other packages import the names of `__all__`, `library` for the phrases of a language, and
+`quoted_words` for answerers without a model.
 """
 
 from graphrag.prompts.library import PromptError, PromptInputs, RunFacts, render_system_prompt

@@ -56,7 +56,8 @@ class SessionSettings:
     def server_asks_silent(self) -> bool:
         """Whether the server notices a silent caller; otherwise our own timer does."""
         takes = self.options.silence_prompts >= 1 and self.options.silence_s <= 30
-        return self.model.vad.type == "server_vad" and takes
+        is_realtime = self.options.engine == "realtime"
+        return is_realtime and self.model.vad.type == "server_vad" and takes
 
     def update(self, *, transcribes: bool = True) -> dict[str, Any]:
         """Returns the session for `session.update`, with or without transcription."""

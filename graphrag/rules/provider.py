@@ -17,6 +17,7 @@ from graphrag.rules import change_requests, graph_answers, node_answers
 from graphrag.rules.automation_run import FINISH, finished, task_step
 from graphrag.rules.conversation import Conversation, read_conversation
 from graphrag.rules.patterns import MAX_PARTS, UserRequest, grammar, understand
+from graphrag.rules.spoken_notes import answer_to_note
 from graphrag.rules.turn_state import GraphNamed, NotNamed, RulesStep, RulesTurn, outcome_lines, run
 
 # The handler of each intent of the patterns. Other intents are names of texts.
@@ -59,8 +60,9 @@ class RulesProvider:
             tool["function"]["name"] for tool in tools if options.tool_choice != "none"
         )
         conversation = read_conversation(messages)
-        step = next_step(conversation, offered)
-        text = _with_notice(step, conversation)
+        note = answer_to_note(messages, conversation.language)
+        step = next_step(conversation, offered) if note is None else RulesStep(text=note)
+        text = step.text if note is not None else _with_notice(step, conversation)
         if text:
             yield llm.TextDelta(text=text)
         identified = [(f"rules_{secrets.token_hex(12)}", *call.signature) for call in step.calls]

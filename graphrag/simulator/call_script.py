@@ -198,34 +198,40 @@ class ScriptMind:
 
     async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
         """Returns the items of a response. Raises: ModelError."""
-        greeting = self._script.greeting
-        lines = self._script.lines
-        is_first = not any(
-            item.get("role") == "assistant" or words_of(item) in lines for item in items
-        )
-        if greeting is not None and is_first:
-            return (Says(greeting),)
-        step, answered = self._place(items)
-        if step is not None and answered < len(step.replies):
-            return (step.replies[answered].to_reply(),)
+        scripted = scripted_reply(self._script, items)
+        if scripted is not None:
+            return scripted
         return await self._otherwise.reply(instructions, items, tools)
 
-    def _place(self, items: Sequence[Mapping[str, Any]]) -> tuple[CallStep | None, int]:
-        """Returns the step to answer, None for unscripted input, and its number of answers so far.
 
-        A note of the service belongs to the next decision, or to the caller's next return.
-        """
-        left = [step for step in self._script.steps if step.say is not None or step.is_noted]
-        last, answered = None, 0
-        for item in items:
-            role = item.get("role")
-            if role in ("user", "system"):
-                words = words_of(item)
-                fits = [s for s in left if (s.is_noted if role == "system" else s.say == words)]
-                last = fits[0] if fits else None
-                answered = 0
-                if last is not None:
-                    del left[: left.index(last) + 1]
-            elif item.get("type") == "function_call" or role == "assistant":
-                answered += 1
-        return last, answered
+def scripted_reply(script: CallScript, items: Sequence[Item]) -> Reply | None:
+    """Returns the items of a response to a conversation, None where the script has no reply."""
+    lines = script.lines
+    is_first = not any(item.get("role") == "assistant" or words_of(item) in lines for item in items)
+    if script.greeting is not None and is_first:
+        return (Says(script.greeting),)
+    step, answered = _place(script, items)
+    if step is not None and answered < len(step.replies):
+        return (step.replies[answered].to_reply(),)
+    return None
+
+
+def _place(script: CallScript, items: Sequence[Mapping[str, Any]]) -> tuple[CallStep | None, int]:
+    """Returns the step to answer, None for unscripted input, and its number of answers so far.
+
+    A note of the service belongs to the next decision, or to the caller's next return.
+    """
+    left = [step for step in script.steps if step.say is not None or step.is_noted]
+    last, answered = None, 0
+    for item in items:
+        role = item.get("role")
+        if role in ("user", "system"):
+            words = words_of(item)
+            fits = [s for s in left if (s.is_noted if role == "system" else s.say == words)]
+            last = fits[0] if fits else None
+            answered = 0
+            if last is not None:
+                del left[: left.index(last) + 1]
+        elif item.get("type") == "function_call" or role == "assistant":
+            answered += 1
+    return last, answered

@@ -9,12 +9,12 @@ from typing import Any, Final, Protocol, cast, final
 
 from graphrag.llm import base as llm
 from graphrag.llm.model_text import complete
+from graphrag.prompts.quoted_words import quoted
 
 Item = Mapping[str, Any]
 """An item of the conversation, as the interface writes it."""
 
 READ_ALOUD_CHARS = 600
-_QUOTED = re.compile(r"[“«\"]\s*([^”»\"]{2,})\s*[”»\"]")
 _LINK = re.compile(r"\{\{\s*\w+\s*:\s*([^{}|]+?)\s*(?:\|[^{}]*)?\}\}")
 _CODE = re.compile(r"[^.\n]*\n?```.*?(?:```|\Z)", re.DOTALL)
 _MARKS = re.compile(r"^\s*(?:[-*>]|#+|\d+\.)\s+|[*`]+", re.MULTILINE)
@@ -92,14 +92,6 @@ class RulesMind:
         words = words_of(last)
         is_greeting = len(items) == 1 and _is_typed(last) and "?" not in words
         return words if last.get("role") == "system" or not words or is_greeting else None
-
-
-def quoted(instruction: str) -> str:
-    """Returns the words to speak: the longest quotation, the text after a colon, or all of it."""
-    quotations = _QUOTED.findall(instruction)
-    if quotations:
-        return max(quotations, key=len).strip()
-    return instruction.partition(":")[2].strip() or instruction
 
 
 def read_aloud(text: str) -> str:

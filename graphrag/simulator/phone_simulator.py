@@ -10,22 +10,16 @@ import asyncio
 import base64
 import secrets
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self, cast
 
 import orjson
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, WebSocketException
-from websockets.typing import Origin
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
 
 from graphrag.simulator.mu_law import SILENCE
-from graphrag.simulator.twilio_line import (
-    ACCOUNT,
-    SIGNATURE_HEADER,
-    LineRefused,
-    StreamPlace,
-    signature_of,
-)
+from graphrag.simulator.twilio_line import ACCOUNT, StreamPlace, opened_stream
 from graphrag.workers import end_tasks
 
 FRAME = 160
@@ -39,12 +33,14 @@ QUIET_FRAME = bytes([SILENCE]) * FRAME
 class PhoneSimulator:
     """The telephone of one call; an async context manager.
 
-    `heard`, `spoken`: both directions in μ-law, from the same moment. `answers`: number of answers
-    of the agent. `strange`: messages for which Twilio would close the stream.
+    `lines`: the sounds of words. `heard`, `spoken`: both directions in μ-law, from the same moment.
+    `answers`: number of answers of the agent. `strange`: messages for which Twilio would close the
+    stream.
     """
 
-    def __init__(self, place: StreamPlace) -> None:
+    def __init__(self, place: StreamPlace, lines: Mapping[str, bytes] | None = None) -> None:
         self._place = place
+        self._lines = lines or {}
         self.stream_sid = "MZ" + secrets.token_hex(16)
         self.heard = bytearray()
         self.spoken = bytearray()
@@ -63,20 +59,7 @@ class PhoneSimulator:
     async def __aenter__(self) -> Self:
         """Opens the stream and starts both directions. Raises: LineRefused."""
         place = self._place
-        key = place.signing_key
-        origin = place.origin
-        headers = None if key is None else {SIGNATURE_HEADER: signature_of(place.url, {}, key)}
-        try:
-            self._connection = await connect(
-                place.url,
-                additional_headers=headers,
-                origin=None if origin is None else Origin(origin),
-                compression=None,
-                proxy=None,
-                max_size=None,
-            )
-        except (OSError, WebSocketException, TimeoutError) as exc:
-            raise LineRefused(address=place.url, reason=str(exc) or type(exc).__name__) from exc
+        self._connection = await opened_stream(place)
         self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._read())]
         self._put({"event": "connected", "protocol": "Call", "version": "1.0.0"})
         start = {
@@ -96,6 +79,11 @@ class PhoneSimulator:
             await self.hang_up()
         await end_tasks(*self._tasks)
         self._release()
+
+    @property
+    def length_s(self) -> float:
+        """How long the call lasted."""
+        return max(len(self.heard), len(self.spoken)) / FRAME * FRAME_S
 
     @property
     def is_playing(self) -> bool:
@@ -118,6 +106,10 @@ class PhoneSimulator:
             return
         self._to_say.append((sound, done))
         await done
+
+    async def speak(self, words: str) -> None:
+        """Speaks words whose sound is known, as `say` does."""
+        await self.say(self._lines[words])
 
     def press(self, digits: str) -> None:
         """Presses keys."""

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, Protocol, cast, final
 
 from graphrag.client.rest import NodiusClient
 from graphrag.simulator.call_script import CallScript, CallStep, Expected
-from graphrag.simulator.phone_simulator import FRAME_S, PhoneSimulator
+from graphrag.simulator.phone_simulator import FRAME_S
 from graphrag.simulator.speech import Speech, from_wav
 
 Json = Mapping[str, Any]
@@ -113,6 +113,35 @@ class PlayedCall:
         await self._client.post("approvals", approval_id, "decision", body={"verdict": verdict})
 
 
+class Telephone(Protocol):
+    """A simulated telephone. `answers`: number of answers of the agent."""
+
+    answers: int
+    ended: asyncio.Event
+
+    @property
+    def playing_s(self) -> float:
+        """Seconds for which the agent has been heard without a pause."""
+        ...
+
+    @property
+    def quiet_s(self) -> float:
+        """Seconds since the agent was last heard."""
+        ...
+
+    async def speak(self, words: str) -> None:
+        """Speaks a line of the script. Returns when it was spoken or the stream has ended."""
+        ...
+
+    def press(self, digits: str) -> None:
+        """Presses keys."""
+        ...
+
+    async def hang_up(self) -> None:
+        """Ends the call as a caller does."""
+        ...
+
+
 @final
 class ScriptPlayer:
     """Plays one script, on one telephone after another if the caller comes back to the agent.
@@ -121,17 +150,16 @@ class ScriptPlayer:
     transfers.
     """
 
-    def __init__(self, script: CallScript, call: PlayedCall, sounds: dict[str, bytes]) -> None:
+    def __init__(self, script: CallScript, call: PlayedCall) -> None:
         self._script = script
         self._call = call
-        self._sounds = sounds
         self._answers = 0
         self._left = list(script.steps)
         self._returns = -1  # streams after the first one, of which no step was played yet
         self.checked: list[CheckedExpectation] = []
         self.told: list[str] = []
 
-    async def play(self, phone: PhoneSimulator) -> list[Expected]:
+    async def play(self, phone: Telephone) -> list[Expected]:
         """Plays the steps that are left, until the end of the stream.
 
         Returns the expectations to check after the end of the call.
@@ -161,7 +189,7 @@ class ScriptPlayer:
         """Whether the script has a step for a caller who did not come back to the agent."""
         return any(step.returned is not None for step in self._left)
 
-    async def _step(self, phone: PhoneSimulator, step: CallStep) -> bool:
+    async def _step(self, phone: Telephone, step: CallStep) -> bool:
         """Plays one step. Returns False if it waited in vain."""
         match step:
             case CallStep(say=str(words)):
@@ -169,7 +197,7 @@ class ScriptPlayer:
                     phone, step.interrupt_after_s
                 ):
                     return False
-                await phone.say(self._sounds[words])
+                await phone.speak(words)
             case CallStep(dtmf=str(digits)):
                 phone.press(digits)
             case CallStep(decide=str(verdict)):
@@ -199,7 +227,7 @@ class ScriptPlayer:
         self._answers = phone.answers
         return True
 
-    async def _heard(self, phone: PhoneSimulator, seconds: float) -> bool:
+    async def _heard(self, phone: Telephone, seconds: float) -> bool:
         after = self._answers
 
         async def heard() -> bool:
@@ -207,7 +235,7 @@ class ScriptPlayer:
 
         return await self._until(heard, phone)
 
-    async def _answered(self, phone: PhoneSimulator) -> bool:
+    async def _answered(self, phone: Telephone) -> bool:
         async def answered() -> bool:
             return phone.answers > self._answers and phone.quiet_s >= ANSWERED_S
 
@@ -233,7 +261,7 @@ class ScriptPlayer:
         return True
 
     async def _until(
-        self, holds: Callable[[], Awaitable[bool]], phone: PhoneSimulator | None = None
+        self, holds: Callable[[], Awaitable[bool]], phone: Telephone | None = None
     ) -> bool:
         """Waits until `holds` returns True. Returns False after `wait_s`.
 

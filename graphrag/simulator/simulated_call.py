@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import wave
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -18,6 +18,7 @@ from graphrag.client.rest import NodiusClient
 from graphrag.simulator import mu_law
 from graphrag.simulator.call_script import CallScript, Expected
 from graphrag.simulator.phone_simulator import PhoneSimulator
+from graphrag.simulator.relay_phone import RelayPhone
 from graphrag.simulator.script_player import (
     CheckedExpectation,
     PlayedCall,
@@ -27,6 +28,8 @@ from graphrag.simulator.script_player import (
 from graphrag.simulator.twilio_line import CallAnswer, StreamPlace, TwilioLine
 
 BYTES_A_MS = mu_law.RATE_HZ // 1000
+# of a call that no TwiML describes
+TALK_ATTRIBUTES = {"dtmfDetection": "true", "events": "speaker-events tokens-played"}
 RECORDED_S = 30.0  # for the service to record the end of a call
 MAX_STREAMS = 5  # of one call: its caller may come back after transfers
 MAX_DIALS = 50
@@ -62,7 +65,7 @@ class SimulatedCall:
     """The result of a simulated call.
 
     `spoken`: by the telephone service in place of an agent. `document`: record of the call.
-    `approvals`: its proposals.
+    `approvals`: its proposals. `recording`: empty if the telephone service recognises and speaks.
     """
 
     call_id: str | None
@@ -71,6 +74,7 @@ class SimulatedCall:
     document: Mapping[str, Any] = field(default_factory=dict[str, Any])
     approvals: tuple[Mapping[str, Any], ...] = ()
     recording: CallRecording = field(default_factory=CallRecording)
+    seconds: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -85,7 +89,7 @@ class SimulatedCall:
             "expectations": [asdict(expectation) for expectation in self.checked],
             "call": dict(self.document),
             "approvals": list(self.approvals),
-            "seconds": round(self.recording.length_ms / 1000, 2),
+            "seconds": round(self.seconds, 2),
         }
 
 
@@ -100,7 +104,13 @@ async def talk(client: NodiusClient, address: str, agent_id: str, caller: str | 
     secure = "s" if here.scheme == "https" else ""
     url = opened["url"] if "://" in opened["url"] else f"ws{secure}://{here.netloc}{opened['url']}"
     origin = f"http{secure}://{here.netloc}"
-    place = StreamPlace(url=url, token=opened["token"], call_sid=opened["callSid"], origin=origin)
+    place = StreamPlace(
+        url=url,
+        token=opened["token"],
+        call_sid=opened["callSid"],
+        origin=origin,
+        relay=None if opened.get("engine") != "text" else TALK_ATTRIBUTES,
+    )
     return CallAnswer(verbs=("Connect",), call_id=opened["callId"], stream=place)
 
 
@@ -120,15 +130,17 @@ async def simulate(
         refused = CheckedExpectation(what="the call is taken", found=", ".join(first.verbs))
         return SimulatedCall(call_id=None, spoken=first.spoken, checked=(refused,))
     call = PlayedCall(client, first.call_id)
-    player = ScriptPlayer(script, call, sounds)
-    phones: list[PhoneSimulator] = []
+    player = ScriptPlayer(script, call)
+    phones: list[PhoneSimulator | RelayPhone] = []
     spoken = [first.spoken]
     dials = iter(script.dials)
     answer = first
     later: list[Expected] = []
     while answer.stream is not None and len(phones) < MAX_STREAMS:
-        async with PhoneSimulator(answer.stream) as phone:
-            phones.append(phone)
+        place = answer.stream
+        phone = PhoneSimulator(place, sounds) if place.relay is None else RelayPhone(place)
+        phones.append(phone)
+        async with phone:
             later = await player.play(phone)
         if line is not None and answer.after is not None:
             answer = await _followed(line, await line.after(answer.after), dials, player.told)
@@ -149,10 +161,8 @@ async def simulate(
         spoken=" ".join(words for words in spoken if words),
         document=document,
         approvals=tuple(approvals),
-        recording=CallRecording(
-            caller=b"".join(bytes(phone.spoken) for phone in phones),
-            agent=b"".join(bytes(phone.heard) for phone in phones),
-        ),
+        recording=_recording(phones),
+        seconds=sum(phone.length_s for phone in phones),
         checked=tuple(checked),
     )
 
@@ -174,6 +184,14 @@ async def _followed(
         status = "completed" if is_answered else result
         answer = await line.dialled(answer.dial.after, status, TALKED_S if is_answered else 0)
     return answer
+
+
+def _recording(phones: Sequence[PhoneSimulator | RelayPhone]) -> CallRecording:
+    sounding = [phone for phone in phones if isinstance(phone, PhoneSimulator)]
+    return CallRecording(
+        caller=b"".join(bytes(phone.spoken) for phone in sounding),
+        agent=b"".join(bytes(phone.heard) for phone in sounding),
+    )
 
 
 async def _recorded(call: PlayedCall) -> dict[str, Any]:

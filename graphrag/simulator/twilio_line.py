@@ -1,4 +1,4 @@
-"""Simulates Twilio's webhook requests: sends signed forms and reads the TwiML of the service.
+"""Simulates Twilio's requests: sends signed forms, reads the TwiML of the service, opens streams.
 
 Sources: Twilio's "Security" (signatures), "TwiML for Programmable Voice", and for the reports of a
 `<Dial>` https://www.twilio.com/docs/voice/twiml/dial.
@@ -16,6 +16,9 @@ from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 import httpx2
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
+from websockets.typing import Origin
 
 TIMEOUT_S = 15.0  # Twilio's limit for an answer
 SIGNATURE_HEADER = "X-Twilio-Signature"
@@ -26,9 +29,10 @@ CALLER, CALLED = "+33612345678", "+33100000000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlace:
-    """The address and credentials of a media stream.
+    """The address and credentials of a stream.
 
-    `signing_key`: signs the opening request, as Twilio does. `origin`: sent by a page.
+    `signing_key`: signs the opening request, as Twilio does. `origin`: sent by a page. `relay`: the
+    attributes of ConversationRelay, None for a media stream.
     """
 
     url: str
@@ -36,6 +40,7 @@ class StreamPlace:
     call_sid: str
     signing_key: str | None = None
     origin: str | None = None
+    relay: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +136,8 @@ class TwilioLine:
 
     def _read(self, root: ElementTree.Element) -> CallAnswer:
         connect = root.find("Connect")
-        stream = root.find("Connect/Stream")
+        relay = root.find("Connect/ConversationRelay")
+        stream = root.find("Connect/Stream") if relay is None else relay
         reject = root.find("Reject")
         place = None
         dial = root.find("Dial")
@@ -144,6 +150,7 @@ class TwilioLine:
                 token="" if token is None else token.get("value", ""),
                 call_sid=self.call_sid,
                 signing_key=self.key,
+                relay=None if relay is None else dict(relay.attrib),
             )
         return CallAnswer(
             verbs=tuple(verb.tag for verb in root),
@@ -160,6 +167,23 @@ class TwilioLine:
                 after=dial.get("action", ""),
             ),
         )
+
+
+async def opened_stream(place: StreamPlace) -> ClientConnection:
+    """Returns the open connection to a stream, as Twilio opens it. Raises: LineRefused."""
+    key = place.signing_key
+    headers = None if key is None else {SIGNATURE_HEADER: signature_of(place.url, {}, key)}
+    try:
+        return await connect(
+            place.url,
+            additional_headers=headers,
+            origin=None if place.origin is None else Origin(place.origin),
+            compression=None,
+            proxy=None,
+            max_size=None,
+        )
+    except (OSError, WebSocketException, TimeoutError) as exc:
+        raise LineRefused(address=place.url, reason=str(exc) or type(exc).__name__) from exc
 
 
 def signature_of(url: str, form: Mapping[str, str], key: str) -> str:

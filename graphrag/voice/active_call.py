@@ -1,8 +1,9 @@
-"""Serves one call: reads both sides, feeds the bridge and carries out its actions.
+"""Serves one call: reads the phone side, feeds the dialogue and carries out its actions.
 
-Feeding the bridge never waits: frames are queued and tools run in tasks of their own. A call ends
-once. Its record says why before the phone side is closed, because the telephone service then asks
-for the follow-up.
+The dialogue, and the work with the model, are those of the call's engine. Feeding the dialogue
+never waits: frames are queued and tools run in tasks of their own. A call ends once. Its record
+says why before the phone side is closed, because the telephone service then asks for the
+follow-up.
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ from graphrag.agents.errors import AgentError
 from graphrag.agents.model_refusal import ModelRefusal
 from graphrag.approvals.approval import KIND as APPROVAL
 from graphrag.bridge import signals
-from graphrag.bridge.bridge import Bridge
-from graphrag.bridge.phone_messages import MessageRefused, PhoneMessages, PhoneSide, StreamStart
+from graphrag.bridge.phone_messages import MessageRefused, PhoneSide, StreamStart
 from graphrag.bridge.signals import Action, Signal
+from graphrag.config import SettingsError
 from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.prompts.library import PromptError
+from graphrag.voice.call_engine import CallDialogue, CallEngine, EngineParts, OpenCall
 from graphrag.voice.call_feed import CallFeed
-from graphrag.voice.call_recorder import CallRecorder, OpenCall
+from graphrag.voice.call_recorder import CallRecorder
 from graphrag.voice.call_setup import CallSetup
-from graphrag.voice.call_thread import CallThread
 from graphrag.voice.call_tools import CallTools
-from graphrag.voice.model_connection import FAIR_EVENTS, ModelConnection
+from graphrag.voice.model_connection import FAIR_EVENTS
+from graphrag.voice.realtime_engine import RealtimeEngine
 from graphrag.voice.send_queue import SendQueue
+from graphrag.voice.text_engine import TextEngine
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +45,6 @@ FINISH_S: Final = 10.0  # for running tools at the end, and for each write after
 CLOSE_S: Final = 2.0
 DECISIONS_S: Final = 1.0  # interval between checks for decisions made on other servers
 MAX_EARLY_SIGNALS: Final = 300  # before the session is open, more than the sound kept of them
-# events of the model that report usage
-PAID: Final = ("response.done", "conversation.item.input_audio_transcription.completed")
-MEASURED_FRAMES: Final = 50  # every 50th frame is measured
 _REASONS: Final = frozenset(get_args(EndReason))
 
 
@@ -67,13 +67,24 @@ class ActiveCall:
         self._began = self._loop.time()
         self._over: asyncio.Future[signals.CallOver] = self._loop.create_future()
         self._close_code = 1000
-        self._messages = PhoneMessages(started=True)
         self._early: deque[Signal] = deque(maxlen=MAX_EARLY_SIGNALS)
         self._phone_queue = SendQueue(phone.send, partial(self._end, signals.CallOver("line_lost")))
-        self._model = ModelConnection(setup, self._take, self._spawn)
         self._timer: asyncio.TimerHandle | None = None
         self._tasks = set[asyncio.Task[None]]()
-        self._frames = 0
+        self._engine = self._new_engine()
+
+    def _new_engine(self) -> CallEngine:
+        parts = EngineParts(
+            setup=self._setup,
+            start=self._start,
+            hold=self._hold,
+            take=self._take,
+            spawn=self._spawn,
+            recorder=self._recorder,
+        )
+        if self._setup.engine == "text":
+            return TextEngine(parts)
+        return RealtimeEngine(parts)
 
     @property
     def feed(self) -> CallFeed:
@@ -81,9 +92,9 @@ class ActiveCall:
         return self._recorder.feed
 
     @property
-    def bridge(self) -> Bridge | None:
-        """The bridge, None until the session is open."""
-        return None if self._open is None else self._open.bridge
+    def dialogue(self) -> CallDialogue | None:
+        """The dialogue, None until the session is open."""
+        return None if self._open is None else self._open.dialogue
 
     @property
     def tools(self) -> CallTools | None:
@@ -157,31 +168,19 @@ class ActiveCall:
             self._over.set_result(over)
 
     async def _open_session(self) -> None:
-        """Stores the conversation and starts the bridge with the signals received so far."""
-        setup = self._setup
-        deps = self._deps
+        """Stores the conversation and starts the dialogue with the signals received so far."""
         try:
-            stored, session, prompt = await setup.answered()
-        except (AgentError, PromptError, SourceError, UsageLimitReached) as exc:
+            self._open = await self._engine.open()
+        except (AgentError, PromptError, SettingsError, SourceError, UsageLimitReached) as exc:
             log.warning(
                 "session_failed", extra={"call_id": self.call_id, "error": type(exc).__name__}
             )
             self._end(signals.CallOver("session_failed"))
             return
-        thread = CallThread(
-            setup.agent, stored, deps.life, deps.threads, self._hold, self._recorder.transcript
-        )
-        tools = CallTools(deps=deps, thread=thread, hold=self._hold, show=self._recorder.show)
-        if setup.earlier is not None:
-            tools.continue_from(setup.earlier.call)
-        voice = setup.settings(stored, session, prompt, tools.box.offered(tools.role))
-        now = self._loop.time()
-        wall = deps.threads.clock() / 1000 - now
-        bridge = Bridge(voice, self._start.stream_id, now, wall=wall)
-        self._open = OpenCall(bridge=bridge, thread=thread, tools=tools)
         self._recorder.opened(self._open)
         self._spawn(self._recorder.keep())
-        self._model.begin()
+        self._engine.begin()
+        self._take(signals.Tick())
         while self._early:
             self._take(self._early.popleft())
 
@@ -189,8 +188,10 @@ class ActiveCall:
         number = 0
         async for text in self._phone.messages():
             try:
-                signal = self._messages.read(text)
+                signal = self._engine.reader.read(text)
             except MessageRefused as refused:
+                facts = {"call_id": self.call_id, "reason": refused.reason}
+                log.warning("message_refused", extra=facts)
                 self._close_code = refused.close_code
                 self._end(signals.CallOver("error"))
                 return
@@ -198,7 +199,7 @@ class ActiveCall:
                 self._take(signal)
             if (number := number + 1) % FAIR_EVENTS == 0:
                 await asyncio.sleep(0)
-        self._take(signals.PhoneStopped("line_lost"))
+        self._take(self._engine.reader.closed(self._phone.closed_with))
 
     async def _watch_lease(self) -> None:
         """Ends the call on request of another process, at once if that process took the lease."""
@@ -211,25 +212,20 @@ class ActiveCall:
         except ThreadBusy:
             self._end(signals.CallOver("lost"))
 
-    # -- the one place that feeds the bridge
+    # -- the one place that feeds the dialogue
 
     def _take(self, signal: Signal) -> None:
-        """Feeds a signal to the bridge and carries out its actions, without waiting."""
+        """Feeds a signal to the dialogue and carries out its actions, without waiting."""
         if self._over.done():
             return
         if self._open is None:
             self._keep_early(signal)
             return
         now = self._loop.time()
-        for action in self._open.bridge.feed(signal, now):
+        for action in self._open.dialogue.feed(signal, now):
             self._do(action, now)
-        self._set_timer(self._open.bridge, now)
-        if isinstance(signal, signals.PhoneAudio):
-            self._frames += 1
-            if self._frames % MEASURED_FRAMES == 0 and self._model.queue is not None:
-                self._measure(self._model.queue, "voice_frame_added_seconds", now)
-        elif isinstance(signal, signals.ModelEvent) and signal.event["type"] in PAID:
-            self._recorder.used(signal.event)
+        self._set_timer(self._open.dialogue, now)
+        self._engine.fed(signal, now)
 
     def _keep_early(self, signal: Signal) -> None:
         """Keeps signals until the session is open, except those that end the call."""
@@ -240,8 +236,6 @@ class ActiveCall:
 
     def _do(self, action: Action, now: float) -> None:
         match action:
-            case signals.SendModel():
-                self._model.put(action.text)
             case signals.SendPhone():
                 if self._recorder.sounded(round((now - self._began) * 1000)):
                     self._deps.metrics.counted("voice_first_audio_seconds", now - self._began)
@@ -252,12 +246,12 @@ class ActiveCall:
                 self._count(action, now)
             case signals.RunTool():
                 self._spawn(self._run_tool(action))
-            case signals.Reconnect():
-                self._model.reconnect(action.after_s)
             case signals.ModelRefused():
                 self._refused(action.refusal)
             case signals.CallOver():
                 self._end(action)
+            case _:
+                self._engine.do(action)
 
     def _refused(self, refusal: ModelRefusal) -> None:
         """Logs and records a refusal of the model's service."""
@@ -277,9 +271,9 @@ class ActiveCall:
         with suppress(AgentError, SourceError):  # the record holds the refusal as well
             await self._deps.agents.model_failed(self._setup.agent.agent_id, refusal)
 
-    def _set_timer(self, bridge: Bridge, now: float) -> None:
+    def _set_timer(self, dialogue: CallDialogue, now: float) -> None:
         """Schedules the next `Tick`. An earlier timer is kept: it schedules again."""
-        at = None if self._over.done() else bridge.next_time()
+        at = None if self._over.done() else dialogue.next_time()
         if at is None or (self._timer is not None and now < self._timer.when() <= at):
             return
         if self._timer is not None:
@@ -305,29 +299,27 @@ class ActiveCall:
         name, _, code = counted.name.partition(".")
         if name == "voice_barge_in":
             log.info("barge_in", extra={"call_id": self.call_id, "heard_ms": round(counted.value)})
-            self._measure(self._phone_queue, "voice_barge_in_seconds", now)
+            self._phone_queue.measure(self._deps.metrics, "voice_barge_in_seconds", since=now)
             self._deps.metrics.counted(name)
             return
         if name == "voice_turn_seconds":
             self._recorder.answered(counted.value)
         self._deps.metrics.counted(name, counted.value, code=code)
 
-    def _measure(self, queue: SendQueue, name: str, since: float) -> None:
-        """Measures the time from `since` until all queued frames are sent."""
-        queue.when_sent(lambda: self._deps.metrics.counted(name, self._loop.time() - since))
-
     # -- the end
 
-    def _stop_bridge(self, over: signals.CallOver) -> None:
-        """Ends the bridge, which cuts the words that the caller has not heard."""
-        if self._open is None or self._open.bridge.phase == "ended":
+    def _stop_dialogue(self, over: signals.CallOver) -> None:
+        """Ends the dialogue, which cuts the words that the caller has not heard."""
+        if self._open is None or self._open.dialogue.phase == "ended":
             return
         try:
-            for action in self._open.bridge.feed(
+            for action in self._open.dialogue.feed(
                 signals.PhoneStopped(over.reason), self._loop.time()
             ):
                 if isinstance(action, signals.WordsChanged):
                     self._recorder.words(action.item_id)
+                elif isinstance(action, signals.CutAnswer):
+                    self._engine.do(action)
         except Exception:  # probably the failure that ended the call
             log.exception("call_end_incomplete", extra={"call_id": self.call_id})
 
@@ -335,7 +327,7 @@ class ActiveCall:
         """Stores the reason, closes both sides, waits for running tools and stores the results."""
         if self._timer is not None:
             self._timer.cancel()
-        self._stop_bridge(over)
+        self._stop_dialogue(over)
         self._recorder.state("ending")
         ending = {"status": "ending", "end_reason": over.reason}
         ending |= {"destination": over.destination, "said_goodbye": over.said_goodbye}
@@ -348,8 +340,8 @@ class ActiveCall:
             await asyncio.wait(left, timeout=FINISH_S + CLOSE_S)
         await _within(CLOSE_S, self._setup.close())
         await _within(FINISH_S, self._recorder.store())
-        self._deps.metrics.counted("voice_stream_gaps", self._messages.gaps)
-        self._deps.metrics.counted("voice_bad_messages", self._messages.bad)
+        self._deps.metrics.counted("voice_stream_gaps", self._engine.reader.gaps)
+        self._deps.metrics.counted("voice_bad_messages", self._engine.reader.bad)
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> None:

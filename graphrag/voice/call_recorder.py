@@ -4,39 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, final
 
 from datasources.errors import SourceError
 from graphrag.agent.thread_store import ThreadError
 from graphrag.agents.chat_values import agent_part
 from graphrag.agents.model_refusal import ModelRefusal
-from graphrag.bridge.bridge import Bridge
 from graphrag.bridge.transcript import INAUDIBLE, TranscriptEntry
-from graphrag.llm.usage_meter import CallUsage, Payer
-from graphrag.realtime.model_messages import object_of, tokens_of
+from graphrag.voice.call_engine import AnswerTokens, OpenCall
 from graphrag.voice.call_feed import CallFeed, stored_messages
 from graphrag.voice.call_setup import CallSetup
-from graphrag.voice.call_thread import CallThread
-from graphrag.voice.call_tools import CallTools
 from tools.http.scope import iso_time
 
 log = logging.getLogger(__name__)
 
 MAX_TURNS: Final = 500  # whose waiting times are stored
 STORE_S: Final = 1.0  # shortest interval between writes of words
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenCall:
-    """The parts of a call that exist once its session is open."""
-
-    bridge: Bridge
-    thread: CallThread
-    tools: CallTools
 
 
 @final
@@ -105,7 +90,7 @@ class CallRecorder:
     def words(self, item_id: str) -> None:
         """Records that an entry of the transcript is new or has changed."""
         call = self._required()
-        entry = call.bridge.transcript.entries[item_id]
+        entry = call.dialogue.transcript.entries[item_id]
         shown = entry.to_document()
         del shown["time"]
         self.show(
@@ -114,7 +99,7 @@ class CallRecorder:
         if entry.role == "user" and entry.is_final:
             call.tools.caller_spoke()
         ctx = call.thread.values.ctx
-        inaudible = ("", INAUDIBLE) if call.bridge.transcribes else ("",)
+        inaudible = ("", INAUDIBLE) if call.dialogue.transcribes else ("",)
         was_understood = entry.role == "user" and entry.text.strip() not in inaudible
         if ctx.get("had_conversation") is not True and was_understood:
             ctx["had_conversation"] = True
@@ -122,8 +107,8 @@ class CallRecorder:
 
     def transcript(self) -> Sequence[dict[str, Any]]:
         """Returns the transcript until now, in its stored form."""
-        bridge = self._required().bridge
-        began_ms = self._deps.threads.clock() - (self._loop.time() - bridge.began) * 1000
+        dialogue = self._required().dialogue
+        began_ms = self._deps.threads.clock() - (self._loop.time() - dialogue.began) * 1000
 
         def stored(entry: TranscriptEntry) -> dict[str, Any]:
             return {
@@ -131,13 +116,13 @@ class CallRecorder:
                 "timestamp": iso_time(round(began_ms + entry.time * 1000)),
             }
 
-        greeting = bridge.session.greeting
+        greeting = dialogue.session.greeting
         first = (
             TranscriptEntry("greeting", "system", 0.0, greeting, is_final=True)
             if greeting
             else None
         )
-        heard = bridge.heard(self._loop.time())
+        heard = dialogue.heard(self._loop.time())
         entries = [first, *heard] if first else heard
         return [*self._before, *(stored(entry) for entry in entries)]
 
@@ -163,34 +148,18 @@ class CallRecorder:
         self._first_audio_ms = ms
         return True
 
-    def used(self, event: Mapping[str, Any]) -> None:
-        """Adds the usage of a response or a transcription to the call and its workspace."""
-        openai = self._setup.agent.document.openai
-        is_answer = event["type"] == "response.done"
-        holder = object_of(event.get("response")) if is_answer else event
-        if not is_answer and "usage" not in holder:
-            return  # older servers do not count transcriptions
-        tokens = tokens_of(object_of(holder.get("usage")))
-        model = openai.model if is_answer else openai.input_audio_transcription.model
-        cost = tokens.cost_usd(model) if self._deps.is_priced else None
-        counts = (tokens.audio_in, tokens.audio_out, tokens.text_in, tokens.text_out)
+    def used(self, usage: AnswerTokens) -> None:
+        """Adds tokens of the model to the call."""
+        counts = (usage.audio_in, usage.audio_out, usage.text_in, usage.text_out)
         self._tokens = {
             name: self._tokens[name] + n for name, n in zip(self._tokens, counts, strict=True)
         }
+        cost = usage.cost_usd
         self._cost_usd = None if self._cost_usd is None or cost is None else self._cost_usd + cost
-        call = CallUsage(
-            kind="chat",
-            provider="openai",
-            model=model,
-            tokens=tokens.report(),
-            cost_usd=cost,
-            payer=Payer(workspace=self._setup.thread.workspace),
-        )
-        self._deps.meter.record(call)
 
     def _cost(self) -> dict[str, float | None]:
         """Returns the cost of the call, None for an unknown price; empty without a paid service."""
-        if not self._deps.is_priced:
+        if not self._deps.is_priced and self._setup.engine == "realtime":
             return {}
         return {"costUsd": None if self._cost_usd is None else round(self._cost_usd, 6)}
 

@@ -22,6 +22,7 @@ from datasources.types import Document, parse_document
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import Thread
 from graphrag.agents.model_refusal import ModelRefusal
+from graphrag.agents.voice_fields import VoiceEngine
 from graphrag.answer_body import AnswerBody
 from graphrag.stored_records import change_record, delete_record, given, put_over, readable
 
@@ -69,8 +70,9 @@ class Recording(Document):
 class CallFields(BaseModel):
     """Fields of a call that are both stored and listed. Units: times in milliseconds since 1970.
 
-    `model_error`: the last refusal of the model's service. `dial_status`: the result of the last
-    transfer, as reported by the telephone service: completed, busy, no-answer, failed, canceled.
+    `engine`: of the agent's document when the call began. `model_error`: the last refusal of the
+    model's service. `dial_status`: the result of the last transfer, as reported by the telephone
+    service: completed, busy, no-answer, failed, canceled.
     """
 
     call_id: str
@@ -78,6 +80,7 @@ class CallFields(BaseModel):
     agent_version: int
     workspace: str
     channel: CallChannel
+    engine: VoiceEngine = "realtime"
     status: CallStatus = "ringing"
     caller_phone: str | None = None
     called_phone: str | None = None

@@ -18,6 +18,7 @@ from graphrag.agent.thread_store import KIND as THREAD
 from graphrag.agent.thread_store import Thread, ThreadError, ThreadNotFound
 from graphrag.agent.turn_lease import TurnLease
 from graphrag.agents.errors import AgentBlocked, AgentError
+from graphrag.agents.voice_fields import VoiceEngine
 from graphrag.approvals import Approval
 from graphrag.bridge.phone_messages import PhoneSide, StreamStart
 from graphrag.bridge.signals import CallOver
@@ -89,19 +90,24 @@ class CallService:
             facts = {"call_id": call_id, "agent_id": call.agent_id}
             log.info("call_recorded", extra=facts | {"status": call.recordings[-1].status})
 
-    async def take(self, token: str, call_sid: str | None) -> Call:
-        """Answers the call of a token, which is valid once and only with its CallSid.
+    async def take(
+        self, token: str, call_sid: str | None, engine: VoiceEngine = "realtime"
+    ) -> Call:
+        """Answers the call of a token, which is valid once, only with its CallSid, and only for a
+        stream in the protocol of its engine.
 
         Raises: StreamRefused, CallsFull, SourceError.
         """
         workspace, call_id = read_token(token)
-        if workspace != self.records.workspace or self.deps.models is None:
+        if workspace != self.records.workspace or not self.deps.answers(engine):
             raise errors.StreamRefused
 
         def answered(call: Call) -> Call:
             now = self.deps.clock()
             is_valid = any(compare_digest(digest_of(token), stored) for stored in call.token_hashes)
             if not is_valid or call.status != "ringing" or call.token_time <= now:
+                return call
+            if call.engine != engine:
                 return call
             if call.call_sid is not None and call.call_sid != call_sid:  # the token was stolen
                 return call.model_copy(

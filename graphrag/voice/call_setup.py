@@ -1,4 +1,4 @@
-"""Prepares a call: fetches its session and connects to its model concurrently.
+"""Prepares a call: fetches its session and, for a Realtime model, connects to it concurrently.
 
 Both begin at the webhook, so that the greeting waits for the slower one and not for their sum.
 """
@@ -13,11 +13,12 @@ from typing import Any, Final, final
 
 from graphrag.agent.thread_store import StoredThread, Thread
 from graphrag.agents.agent_prompt import write_agent_prompt
-from graphrag.agents.chat_values import about, language_of, transcript_of
+from graphrag.agents.chat_values import about, agent_part, language_of, transcript_of
 from graphrag.agents.compiled_agent import CompiledAgent, graphs_of
 from graphrag.agents.session_source import ResolvedSession
 from graphrag.agents.spoken_names import spoken_names
 from graphrag.agents.toolbox import agent_role
+from graphrag.agents.voice_fields import VoiceEngine
 from graphrag.i18n import Language, text
 from graphrag.llm.registry import RealtimeTokens
 from graphrag.llm.usage_meter import Payer
@@ -68,11 +69,20 @@ class CallSetup:
         self.agent = agent
         self.thread = thread
         self.earlier = earlier
-        self._side = self.new_side()
+        self._side = self.new_side() if self.engine == "realtime" else None
         self._names: tuple[str, ...] = ()
         self._begun: tuple[asyncio.Task[tuple[ResolvedSession, str]], asyncio.Task[None]] | None = (
             None
         )
+
+    @property
+    def is_by_telephone(self) -> bool:
+        """Whether a telephone service holds the line, which speaks the welcome itself."""
+        return agent_part(self.thread).call_sid is not None
+
+    @property
+    def engine(self) -> VoiceEngine:
+        return self.agent.document.voice.engine
 
     @property
     def language(self) -> Language:
@@ -88,15 +98,14 @@ class CallSetup:
         if self._begun is None:
             self._begun = (
                 asyncio.create_task(self._resolved()),
-                asyncio.create_task(self._side.open()),
+                asyncio.create_task(self._opened()),
             )
         return self._begun
 
     async def _resolved(self) -> tuple[ResolvedSession, str]:
         await self.deps.meter.check(payer=Payer(workspace=self.thread.workspace))
-        await asyncio.to_thread(
-            RealtimeTokens().cost_usd, ""
-        )  # reads prices before they are needed
+        if self._side is not None:  # reads prices before they are needed
+            await asyncio.to_thread(RealtimeTokens().cost_usd, "")
         beginnings = self.deps.life.beginnings
         session = await (
             beginnings.resolve(self.agent, self.thread)
@@ -114,15 +123,21 @@ class CallSetup:
             language=self.language,
             channel="voice",
         )
-        if self.agent.document.openai.input_audio_transcription.graph_names:
+        transcription = self.agent.document.openai.input_audio_transcription
+        if self.engine == "realtime" and transcription.graph_names:
             secrets = self.deps.agents.executor(self.agent.agent_id).secrets
             graphs = graphs_of(self.agent, graph_key)
             self._names = await spoken_names(self.deps.source, graphs, secrets)
         return session, prompt.content
 
+    async def _opened(self) -> None:
+        if self._side is not None:
+            await self._side.open()
+
     async def connected(self) -> ModelSide:
         """Returns the open model side. Raises: RealtimeRefused, RealtimeUnreachable."""
         await asyncio.shield(self.begin()[1])
+        assert self._side is not None, "this engine has no model side"
         return self._side
 
     async def answered(self) -> tuple[StoredThread, ResolvedSession, str]:
@@ -139,8 +154,9 @@ class CallSetup:
     async def close(self) -> None:
         """Cancels both tasks and closes the connection."""
         await end_tasks(*(self._begun or ()))
-        with suppress(Exception):
-            await self._side.close()
+        if self._side is not None:
+            with suppress(Exception):
+                await self._side.close()
 
     def settings(
         self,

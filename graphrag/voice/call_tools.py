@@ -123,6 +123,10 @@ class CallTools:
 
         Tools with effects run one after another.
         """
+        return (await self.run_whole(wanted))[0]
+
+    async def run_whole(self, wanted: RunTool) -> tuple[ToolAnswered, Answered]:
+        """Runs a tool call as `run` does. Returns its output, and the answer of the tool."""
         tool = self.box.get(wanted.name)
         self._show(wanted, phase="started")
         try:
@@ -137,7 +141,9 @@ class CallTools:
                 "call_tool_failed", extra={"tool": wanted.name[:80], "error": type(exc).__name__}
             )
             self._show(wanted, phase="finished", ok=False)
-            return ToolAnswered(wanted.call_id, _FAILED)
+            call = ToolCall(id=wanted.call_id, name=wanted.name, arguments=wanted.arguments)
+            failed = failure("unavailable", Problem(what="not stored"))
+            return ToolAnswered(wanted.call_id, _FAILED), Answered(call=call, result=failed)
         entry = self.thread.tools[wanted.call_id]
         facts = {"status": entry.status} if entry.status else {}
         self._show(wanted, phase="finished", ok=entry.ok, ms=entry.ms, **facts)
@@ -147,7 +153,8 @@ class CallTools:
             cast(dict[str, Any], data).get(TRANSFER) if ends and isinstance(data, dict) else None
         )
         limit = self.thread.agent.document.limits.result_chars
-        return ToolAnswered(wanted.call_id, cut(output, limit), ends=ends, destination=chosen)
+        done = ToolAnswered(wanted.call_id, cut(output, limit), ends=ends, destination=chosen)
+        return done, answered
 
     def _show(self, wanted: RunTool, **facts: Any) -> None:
         about = {"toolCallId": wanted.call_id, "name": wanted.name[:NAME_CHARS]}
@@ -212,11 +219,17 @@ class CallTools:
             person=self.person,
             thread_id=self.thread.call_id,
             turn=self.turn,
-            model=self.thread.agent.document.openai.model,
+            model=self._model_name(),
             write_guard=self.hold.write,
             begin_act=begin_act,
             end_act=end_act,
         )
+
+    def _model_name(self) -> str:
+        document = self.thread.agent.document
+        if document.voice.engine == "realtime":
+            return document.openai.model
+        return document.chat.model or "chat"
 
     async def _store(self, wanted: RunTool, answered: Answered) -> str:
         """Stores the effects of a call unless its act did. Returns the text for the model."""

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from datasources.base import GraphDataSource
+from graphrag.agent.assistant import GraphAssistant
 from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agents.chats import ModelOf
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
+from graphrag.agents.voice_fields import VoiceEngine
 from graphrag.approvals import Approvals
 from graphrag.leases import now_ms
 from graphrag.llm.usage_meter import UsageMeter
@@ -29,10 +32,20 @@ RecordedAnswers = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChatTurns:
+    """The turns of chats, for calls that the model of chats answers. `model`: by its names."""
+
+    plain: GraphAssistant
+    model: ModelOf
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallDependencies:
     """Everything that calls need from the rest of the service.
 
-    `models`: None if calls are switched off. `leases`: of the threads of calls. `recorded`:
+    `models`: None if no Realtime model speaks. `turns`: None where no model of chats answers calls,
+    as in commands that only read them. `leases`: of the threads of calls. `recorded`:
     replaces the results of tools. `is_priced`: False for models on this machine, whose use costs
     nothing. `clock`: milliseconds since 1970.
     """
@@ -46,6 +59,7 @@ class CallDependencies:
     tools: ToolCalls
     source: GraphDataSource
     models: ModelSides | None
+    turns: ChatTurns | None = None
     slots: CallSlots
     retention_days: int = 30
     metrics: CallMetrics = field(default_factory=NoMetrics)
@@ -55,3 +69,7 @@ class CallDependencies:
     recorded: RecordedAnswers | None = None
     is_priced: bool = True
     clock: Callable[[], int] = now_ms
+
+    def answers(self, engine: VoiceEngine) -> bool:
+        """Returns whether calls with this engine can be answered."""
+        return (self.models if engine == "realtime" else self.turns) is not None

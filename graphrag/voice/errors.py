@@ -7,6 +7,7 @@ CallError
 ├── CallEnded        the call is over (id)
 ├── CallOpen         the call is not over (id)
 └── StreamRefused    the token of the stream belongs to no ringing call
+NoBrowserTalk        the agent's calls have no sound here: engine `text` (an AgentError; id)
 AgentInChatOnly      the agent document does not name the channel (an AgentError; id)
 CallBlocked          a check of the agent document refuses this caller (an AgentBlocked)
 """
@@ -40,6 +41,9 @@ class StreamRefused(CallError): ...
 
 
 class AgentInChatOnly(AgentError): ...
+
+
+class NoBrowserTalk(AgentError): ...
 
 
 class CallBlocked(AgentBlocked, code="AgentBlocked"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final
 
@@ -10,6 +10,7 @@ from graphrag.agents.chat_values import Locale, language_of
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.voice_fields import VoiceOptions
 from graphrag.i18n import text
+from graphrag.relay.relay_attributes import relay_attributes
 from graphrag.voice import twiml
 from graphrag.voice.call_records import Call
 
@@ -45,8 +46,10 @@ class FollowUp:
     names of the destinations so far, including this one, in the document of `agent_id`. `number`:
     of the attempt in the record of the call, None without a record. `waits`: the caller hears
     ringing while something is read to the person who answers. `token`: the caller opens a stream
-    to the agent again, and nothing else happens. `starts_recording`: the stream is recorded.
-    `stops_recording`: the recording of the stream ends before anything else.
+    to the agent again, and nothing else happens; `relay`: the attributes of one in which the
+    telephone service recognises and speaks.
+    `starts_recording`: the stream is recorded. `stops_recording`: the recording of the stream ends
+    before anything else.
     """
 
     text: str = ""
@@ -59,6 +62,7 @@ class FollowUp:
     number: int | None = None
     waits: bool = False
     token: str | None = None
+    relay: Mapping[str, str] | None = None
     starts_recording: bool = False
     stops_recording: bool = False
 
@@ -135,12 +139,25 @@ def nobody_answers(agent: CompiledAgent, locale: Locale) -> FollowUp:
     return spoken(agent, locale, message or text("voice_no_answer", language_of(agent, locale)))
 
 
-def given_back(agent: CompiledAgent, token: str) -> FollowUp:
+def given_back(agent: CompiledAgent, locale: Locale, token: str) -> FollowUp:
     """Returns the follow-up that connects the caller with the agent again.
 
-    The caller has heard the notice of a recording.
+    The caller has heard the welcome, and the notice of a recording.
     """
-    return FollowUp(token=token, starts_recording=agent.document.voice.recording.enabled)
+    return FollowUp(
+        token=token,
+        relay=relay_of(agent, locale, is_return=True),
+        starts_recording=agent.document.voice.recording.enabled,
+    )
+
+
+def relay_of(
+    agent: CompiledAgent, locale: Locale, *, is_return: bool = False
+) -> Mapping[str, str] | None:
+    """Returns the attributes of ConversationRelay, None for an agent with a Realtime model."""
+    if agent.document.voice.engine == "realtime":
+        return None
+    return relay_attributes(agent.document, say_language(agent, locale), is_return=is_return)
 
 
 def _next(voice: VoiceOptions, tried: Sequence[str]) -> str | None:

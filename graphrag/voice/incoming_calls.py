@@ -16,7 +16,13 @@ from graphrag.voice.call_endings import CallEndings
 from graphrag.voice.call_records import Call, CallChannel
 from graphrag.voice.call_setup import CallSetup, EarlierPart
 from graphrag.voice.dependencies import CallDependencies
-from graphrag.voice.errors import AgentInChatOnly, CallBlocked, CallEnded, CallsFull
+from graphrag.voice.errors import (
+    AgentInChatOnly,
+    CallBlocked,
+    CallEnded,
+    CallsFull,
+    NoBrowserTalk,
+)
 from graphrag.voice.follow_up import say_language
 from graphrag.voice.recordings import notice_s
 from graphrag.voice.stream_tokens import digest_of, new_token
@@ -70,8 +76,8 @@ class IncomingCalls:
 
         A repeated `call_sid` names the same call. The checks of a call from the browser run when
         the call is answered.
-        Raises: AgentNotFound, AgentNotRunning, AgentInChatOnly, CallsFull, CallBlocked, CallEnded,
-        SourceError.
+        Raises: AgentNotFound, AgentNotRunning, AgentInChatOnly, NoBrowserTalk, CallsFull,
+        CallBlocked, CallEnded, SourceError.
         """
         call_sid = facts.get("call_sid")
         call_id = self._records.call_id_of(call_sid)
@@ -80,14 +86,19 @@ class IncomingCalls:
         agent, version = await self._deps.agents.running_version(agent_id)
         if "voice" not in agent.document.channels:
             raise AgentInChatOnly(id=agent_id)
-        if self._deps.models is None:
+        engine = agent.document.voice.engine
+        channel = facts.get("channel", "phone")
+        if channel == "browser" and engine == "text":
+            raise NoBrowserTalk(id=agent_id)
+        if not self._deps.answers(engine):
             raise CallsFull
         call = Call(
             call_id=call_id,
             agent_id=agent_id,
             agent_version=version,
             workspace=self._records.workspace,
-            channel=facts.get("channel", "phone"),
+            channel=channel,
+            engine=engine,
             user_id=facts.get("user_id"),
             call_sid=call_sid,
             caller_phone=facts.get("caller_phone"),

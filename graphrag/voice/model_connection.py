@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, final
+from typing import Final, final
 
 from graphrag.bridge.signals import ModelEvent, ModelLost, Signal
 from graphrag.realtime.model_side import ModelSide, RealtimeRefused, RealtimeUnreachable
+from graphrag.voice.call_engine import Spawn
 from graphrag.voice.call_setup import CallSetup
 from graphrag.voice.send_queue import SendQueue
 
@@ -18,9 +19,6 @@ log = logging.getLogger(__name__)
 CONNECT_S: Final = 5.0
 RECONNECT_S: Final = 3.0
 FAIR_EVENTS: Final = 16  # events read from one side before other tasks run
-
-# Starts a task that ends with the call.
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 @final

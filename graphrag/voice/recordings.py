@@ -17,7 +17,7 @@ from typing import Any, Final, final
 from graphrag.agents.chat_values import Locale
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.voice.call_records import Call, Recording
-from graphrag.voice.follow_up import say_language
+from graphrag.voice.follow_up import relay_of, say_language
 
 MAX_RECORDINGS: Final = 10  # of one call: one for each stream
 MAX_SECONDS: Final = 86_400
@@ -32,21 +32,25 @@ class StreamOpening:
     """What happens before the stream of a call begins.
 
     `notice`: is spoken, in a voice and language of the telephone service. `records`: whether the
-    service then records the call.
+    service then records the call. `relay`: the attributes of ConversationRelay, None for a stream
+    of sound.
     """
 
     notice: str = ""
     voice: str | None = None
     language: str | None = None
     records: bool = False
+    relay: Mapping[str, str] | None = None
 
 
 def opening_of(agent: CompiledAgent, locale: Locale) -> StreamOpening:
     """Returns what happens before the first stream of a call."""
     voice = agent.document.voice
+    relay = relay_of(agent, locale)
     if not voice.recording.enabled:
-        return StreamOpening()
+        return StreamOpening(relay=relay)
     return StreamOpening(
+        relay=relay,
         notice=voice.recording.notice or "",
         voice=voice.say_voice,
         language=say_language(agent, locale),

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, final
 
+from graphrag.voice.call_metrics import CallMetrics
+
 MAX_CHARS: Final = 4_000_000  # queued, about six minutes of sound; then the side is given up
 CLEAR: Final = '{"event":"clear"'
 
@@ -43,6 +45,11 @@ class SendQueue:
     def when_sent(self, callback: Callable[[], None]) -> None:
         """Calls `callback` once, when all queued frames were sent. Replaces an earlier one."""
         self._on_sent = callback
+
+    def measure(self, metrics: CallMetrics, name: str, *, since: float) -> None:
+        """Measures the time from `since` until all queued frames are sent."""
+        loop = asyncio.get_running_loop()
+        self.when_sent(lambda: metrics.counted(name, loop.time() - since))
 
     async def run(self) -> None:
         """Sends until it is cancelled, or until the side is closed."""

@@ -173,7 +173,7 @@ class Transfers:
         if is_transferring and back in ("agent", "message"):
             token = await self._give_back(call, agent, status, back)
             if token is not None:
-                return given_back(agent, token)
+                return given_back(agent, locale, token)
         if is_transferring:
             await self._endings.end_transfer(call, status, answered=False)
         return after
@@ -186,7 +186,7 @@ class Transfers:
         None if the agent cannot take the caller back.
         """
         now = self._deps.clock()
-        if call.returns >= MAX_RETURNS or self._deps.models is None:
+        if call.returns >= MAX_RETURNS or not self._deps.answers(call.engine):
             return None
         try:
             self._deps.slots.reserve(

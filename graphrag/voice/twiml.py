@@ -7,6 +7,7 @@ reached.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
@@ -22,6 +23,7 @@ def connect(
     action: str,
     token: str,
     *,
+    relay: Mapping[str, str] | None = None,
     notice: str = "",
     voice: str | None = None,
     language: str | None = None,
@@ -29,8 +31,9 @@ def connect(
 ) -> bytes:
     """Connects a call with a stream. After its end Twilio requests `action`.
 
-    First `notice` is spoken. `recorded`: Twilio then records the call, and requests this address
-    when the recording has begun, and when it is complete or absent.
+    `relay`: attributes of ConversationRelay, None for a stream of sound. First `notice` is spoken.
+    `recorded`: Twilio then records the call, and requests this address when the recording has
+    begun, and when it is complete or absent.
     """
     answer = Element("Response")
     _words(answer, notice, voice, language)
@@ -43,7 +46,8 @@ def connect(
         }
         SubElement(SubElement(answer, "Start"), "Recording", asks)
     connecting = SubElement(answer, "Connect", action=action, method="POST")
-    stream = SubElement(connecting, "Stream", url=stream_url)
+    kind = "Stream" if relay is None else "ConversationRelay"
+    stream = SubElement(connecting, kind, {"url": stream_url, **(relay or {})})
     # Name and value of a parameter have 500 characters together: the token only.
     SubElement(stream, "Parameter", name="token", value=token)
     return _written(answer)

@@ -1,5 +1,5 @@
-"""The phone side of a call: Twilio's Media Streams over a WebSocket. The page's Talk sends the
-same.
+"""The phone side of a call over a WebSocket: Twilio's Media Streams, which the page's Talk sends
+as well, or its ConversationRelay.
 
 A stream is accepted by the signature of its handshake, or from a page of this service, and by the
 token of its call. Frames are passed on as text, and their content is never logged.
@@ -16,6 +16,7 @@ from typing import Final
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
+from graphrag.agents.voice_fields import VoiceEngine
 from graphrag.bridge.phone_messages import (
     REFUSED,
     START_S,
@@ -23,6 +24,7 @@ from graphrag.bridge.phone_messages import (
     PhoneMessages,
     StreamStart,
 )
+from graphrag.relay.relay_messages import RelayMessages
 from graphrag.voice.call_records import Call
 from graphrag.voice.call_service import CallService
 from graphrag.voice.errors import CallError, CallsFull, StreamRefused
@@ -31,7 +33,7 @@ from server.auth import authority, mark_signed
 from server.errors import ServerError
 from server.server_state import ServerState
 from server.voice.twilio_signature import TwilioSignature
-from server.voice.webhook import STREAM_PATH
+from server.voice.webhook import RELAY_PATH, STREAM_PATH
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +57,12 @@ _CODES: dict[type[BaseException], str] = {
 
 
 class MediaStream:
-    """A WebSocket as the phone side of a call."""
+    """A WebSocket as the phone side of a call. `closed_with`: code of the other side's close."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
         self._is_closed = False
+        self.closed_with: int | None = None
 
     async def messages(self) -> AsyncGenerator[str]:
         """Yields the text frames until the stream ends; for a binary frame "", which is
@@ -72,6 +75,7 @@ class MediaStream:
                 return
             if frame["type"] == "websocket.disconnect":
                 self._is_closed = True
+                self.closed_with = frame.get("code")
                 return
             yield frame.get("text") or ""
 
@@ -92,6 +96,16 @@ class MediaStream:
 @router.websocket(STREAM_PATH)
 async def stream(socket: WebSocket) -> None:
     """Serves the audio of one call."""
+    await _stream(socket, "realtime")
+
+
+@router.websocket(RELAY_PATH)
+async def relay(socket: WebSocket) -> None:
+    """Serves the words of one call that the telephone service recognises and speaks."""
+    await _stream(socket, "text")
+
+
+async def _stream(socket: WebSocket, engine: VoiceEngine) -> None:
     state: ServerState = socket.app.state.server
     is_signed = _let_in(state, socket)
     if is_signed is None:
@@ -101,7 +115,7 @@ async def stream(socket: WebSocket) -> None:
     await socket.accept()
     phone = MediaStream(socket)
     try:
-        await _serve(state, phone, socket, is_signed=is_signed)
+        await _serve(state, phone, socket, engine, is_signed=is_signed)
     except Exception as exc:  # the database may be away, or another server has ended the call
         state.monitoring.metrics.counted("voice_errors", code="broken")
         log.exception("stream_failed", extra={"error": type(exc).__name__})
@@ -126,12 +140,17 @@ def _let_in(state: ServerState, socket: WebSocket) -> bool | None:
 
 
 async def _serve(
-    state: ServerState, phone: MediaStream, socket: WebSocket, *, is_signed: bool
+    state: ServerState,
+    phone: MediaStream,
+    socket: WebSocket,
+    engine: VoiceEngine,
+    *,
+    is_signed: bool,
 ) -> None:
     try:
         async with asyncio.timeout(START_S):
-            start = await _start(phone)
-            calls, call = await _taken(state, start, is_signed=is_signed)
+            start = await _start(phone, engine)
+            calls, call = await _taken(state, start, engine, is_signed=is_signed)
     except (TimeoutError, PhoneGone, MessageRefused, CallError) as exc:
         state.monitoring.metrics.counted("voice_errors", code=_CODES.get(type(exc), "other"))
         log.info("stream_refused", extra={"error": type(exc).__name__})
@@ -141,9 +160,9 @@ async def _serve(
     await calls.serve(call, phone, start)
 
 
-async def _start(phone: MediaStream) -> StreamStart:
+async def _start(phone: MediaStream, engine: VoiceEngine) -> StreamStart:
     """Returns the message that names the call of a stream. Raises: MessageRefused, PhoneGone."""
-    reader = PhoneMessages()
+    reader = PhoneMessages() if engine == "realtime" else RelayMessages()
     async with aclosing(phone.messages()) as messages:
         async for text in messages:
             start = reader.read(text)
@@ -153,7 +172,7 @@ async def _start(phone: MediaStream) -> StreamStart:
 
 
 async def _taken(
-    state: ServerState, start: StreamStart, *, is_signed: bool
+    state: ServerState, start: StreamStart, engine: VoiceEngine, *, is_signed: bool
 ) -> tuple[CallService, Call]:
     """Returns the call of the token of a stream, which cannot be used again. Raises:
     StreamRefused.
@@ -162,7 +181,7 @@ async def _taken(
     calls = await state.backend.workspaces.calls(workspace)
     if calls is None:
         raise StreamRefused
-    call = await calls.take(start.token, start.call_sid)
+    call = await calls.take(start.token, start.call_sid, engine)
     if call.channel == "phone" and not is_signed:  # no page has it, and Twilio signs
         raise StreamRefused
     return calls, call

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from graphrag.agents.voice_fields import VoiceEngine
 from graphrag.leases import now_ms
 from graphrag.voice.call_figures import MAX_COUNTED, FiguresOfCalls, figures_of, read_ended
 from graphrag.voice.call_records import (
@@ -24,7 +25,7 @@ from graphrag.voice.call_records import (
 from server.bodies import AnswerBody, Id, RequestBody, Success
 from server.error_schemas import ERRORS
 from server.requests import EDITORS, EXCLUDE_NONE, REVIEWERS, Workspaces
-from server.voice.webhook import STREAM_PATH
+from server.voice.webhook import RELAY_PATH, STREAM_PATH
 from server.ws_messages import CallerPhone
 
 router = APIRouter(prefix="/api", tags=["calls"], responses=ERRORS)
@@ -102,12 +103,13 @@ class TalkRequest(RequestBody):
 
 
 class TalkAnswer(AnswerBody):
-    """Open a WebSocket at `url` within 60 seconds; `token` and `callSid` go into
-    its message `start`.
+    """Open a WebSocket at `url` within 60 seconds; `token` and `callSid` go into its message
+    `start`, with the engine `text` into `setup`.
     """
 
     call_id: str
     call_sid: str
+    engine: VoiceEngine
     token: str
     url: str
 
@@ -241,5 +243,6 @@ async def talk(workspaces: Workspaces, agent_id: Id, body: TalkRequest | None = 
         call_id=begun.call_id,
         call_sid=begun.call_sid or begun.call_id,
         token=token,
-        url=STREAM_PATH,
+        engine=begun.engine,
+        url=STREAM_PATH if begun.engine == "realtime" else RELAY_PATH,
     )

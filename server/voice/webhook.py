@@ -42,6 +42,7 @@ router = APIRouter(prefix="/voice", tags=["calls"], responses=XML_ANSWER | VOICE
 
 STREAM_PATH = "/voice/stream"
 Attempt = Annotated[int | None, Query(ge=0, le=1000, description="Number of the attempt.")]
+RELAY_PATH = "/voice/relay"
 MAX_FIELDS = 200
 _E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 _SID = re.compile(r"[A-Za-z0-9]{1,64}")
@@ -185,11 +186,13 @@ def _connected(
     """Returns the answer that opens a stream with a token."""
     base = _base(request, state)
     place = f"{quote(call_id, safe='')}?{urlencode({'workspace': workspace})}"
+    path = STREAM_PATH if opening.relay is None else RELAY_PATH
     return _xml(
         twiml.connect(
-            f"ws{base.removeprefix('http')}{STREAM_PATH}",
+            f"ws{base.removeprefix('http')}{path}",
             f"{base}/voice/after/{place}",
             token,
+            relay=opening.relay,
             notice=opening.notice,
             voice=opening.voice,
             language=opening.language,
@@ -207,7 +210,7 @@ def _going_on(
     request: Request, state: ServerState, workspace: str, call_id: str, after: FollowUp
 ) -> Response:
     if after.token is not None:
-        opening = StreamOpening(records=after.starts_recording)
+        opening = StreamOpening(records=after.starts_recording, relay=after.relay)
         return _connected(request, state, workspace, call_id, after.token, opening)
     if after.destination is None:
         return _xml(twiml.say(after.text, voice=after.voice, language=after.language))

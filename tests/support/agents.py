@@ -46,6 +46,7 @@ class Setting:
     """What the tests of a turn look at."""
 
     agent: Agent
+    assistant: GraphAssistant
     database: Database
     source: MutableGraphDataSource
     threads: Threads
@@ -112,8 +113,9 @@ def setting_on(
         calls=running,
         limits=limits or AgentLimits(),
     )
+    assistant = GraphAssistant(steps=steps, options=ContextOptions(language=language))
     agent = Agent(
-        GraphAssistant(steps=steps, options=ContextOptions(language=language)),
+        assistant,
         caller=caller,
         threads=threads,
         leases=leases or TurnLeases(records),
@@ -124,6 +126,7 @@ def setting_on(
     )
     return Setting(
         agent=agent,
+        assistant=assistant,
         database=database,
         source=source,
         threads=threads,

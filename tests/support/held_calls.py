@@ -22,6 +22,7 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals, Person
+from graphrag.bridge.bridge import Bridge
 from graphrag.bridge.phone_messages import StreamStart
 from graphrag.bridge.signals import CallOver
 from graphrag.realtime.model_side import ModelSides, RealtimeUnreachable
@@ -29,7 +30,7 @@ from graphrag.voice.active_call import ActiveCall
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_setup import CallSetup
 from graphrag.voice.call_slots import CallSlots
-from graphrag.voice.dependencies import CallDependencies, RecordedAnswers
+from graphrag.voice.dependencies import CallDependencies, ChatTurns, RecordedAnswers
 from tests.support.agent_life import Api, ApiExecutor, Sent, Shop, compiled, document
 from tests.support.chosen_database import sample_database
 from tests.support.clock import Clock
@@ -65,6 +66,7 @@ class FakePhone:
         self.inbox: asyncio.Queue[str | None] = asyncio.Queue()
         self.sent: list[dict[str, Any]] = []
         self.closed: int | None = None
+        self.closed_with: int | None = None
         self.blocks: asyncio.Event | None = None
         self.on_close: Callable[[], None] | None = None
 
@@ -252,6 +254,11 @@ class HeldCall:
         self.counts = cast(Counts, self.parts.metrics)
 
     @property
+    def bridge(self) -> Bridge | None:
+        """The bridge of a call with a Realtime model, None until its session is open."""
+        return cast(Bridge | None, self.runner.dialogue)
+
+    @property
     def model(self) -> FakeModel:
         return self.models[-1]
 
@@ -289,12 +296,13 @@ class HeldCall:
         return agent_part(await self.thread())
 
 
-def _parts_of(
+def parts_of(
     database: Database,
     agents: Shop,
     clock: Clock,
-    models: ModelSides,
+    models: ModelSides | None,
     recorded: RecordedAnswers | None,
+    turns: ChatTurns | None = None,
 ) -> CallDependencies:
     """Return what a call works with: all of it real but for the model, the counts and
     the call's record.
@@ -324,13 +332,14 @@ def _parts_of(
         tools=ToolCalls(ToolBox(()), approvals, log=CallLog()),
         source=source,
         models=models,
+        turns=turns,
         slots=CallSlots(1),
         metrics=Counts(),
         recorded=recorded,
     )
 
 
-def _opening_of(
+def opening_of(
     parts: CallDependencies, agent: CompiledAgent, graph: str, call_id: str
 ) -> CallSetup:
     """Return the opening of a call between two numbers."""
@@ -380,13 +389,13 @@ async def held_call(
             database = await stack.enter_async_context(sample_database())
         agent = compiled(document)
         stored = database.records("default")
-        parts = _parts_of(
+        parts = parts_of(
             database, Shop(agent, VoiceExecutor(api, clock)), clock, sides or new_side, recorded
         )
         before = asyncio.all_tasks()
         async with parts.leases.held(call_id) as hold:
             start = StreamStart(stream_id="MZ1", call_sid="CA1", token="")
-            runner = ActiveCall(_opening_of(parts, agent, graph, call_id), phone, start, hold)
+            runner = ActiveCall(opening_of(parts, agent, graph, call_id), phone, start, hold)
             call = HeldCall(
                 phone=phone, models=models, runner=runner, parts=parts, api=api, stored=stored
             )

@@ -53,7 +53,7 @@ async def say(call: HeldCall, sound: bytes) -> None:
 
 
 def words(call: HeldCall) -> list[tuple[str, str]]:
-    bridge = call.runner.bridge
+    bridge = call.bridge
     return (
         [] if bridge is None else [(each.role, each.text) for each in bridge.transcript.ordered()]
     )

@@ -139,9 +139,7 @@ async def test_a_refused_transcription_is_left_out_and_the_conversation_takes_pl
         await call.until(lambda: ("assistant", "Of course.") in words(call))
         assert double.sessions[0].sound_in["transcription"] is None
         assert noted(call).param == "session.audio.input.transcription.model"
-        await call.until(
-            lambda: call.runner.bridge is not None and call.runner.bridge.gate.state == "idle"
-        )
+        await call.until(lambda: call.bridge is not None and call.bridge.gate.state == "idle")
         call.phone.play()
         reason, part = await ended(call, hangs_up=True)
     assert (reason, part.ctx["had_conversation"]) == ("caller_hung_up", True)

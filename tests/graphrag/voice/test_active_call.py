@@ -203,7 +203,7 @@ async def test_a_cancelled_call_closes_both_sides_and_loses_nothing_that_was_sai
 @by_clock
 async def test_a_fault_of_ours_ends_the_call_with_an_apology_to_nobody_else() -> None:
     async with opened_call(shop()) as call:
-        call.runner.bridge.transcript = None  # type: ignore[assignment]
+        call.bridge.transcript = None  # type: ignore[assignment]
         call.model.heard("Hello?")
         assert (await ended(call))[0] == "error"
 

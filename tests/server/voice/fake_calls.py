@@ -58,9 +58,9 @@ class FakeCalls:
     async def recorded(self, call_id: str, report: Any) -> None:
         self.recordings.append((call_id, report["RecordingSid"]))
 
-    async def take(self, token: str, call_sid: str | None) -> Call:
+    async def take(self, token: str, call_sid: str | None, engine: str = "realtime") -> Call:
         call = self.tokens.pop(token, None)
-        if call is None or call.call_sid not in (None, call_sid):
+        if call is None or call.engine != engine or call.call_sid not in (None, call_sid):
             raise StreamRefused
         return call
 

@@ -14,7 +14,7 @@ import { createToolForm, focusMoved } from "./tool-form.js";
 const CHANNELS = ["chat", "voice"];
 const REQUESTS = ["on_start", "on_transfer", "on_no_action", "on_end"];
 const KNOWN = new Set(["version", "$schema", "agent", "base_url", "session", "graphs", "graph_tools", "permissions", "channels", "greeting", "lifecycle", "tools", "secrets"]);
-const PARTLY = { chat: ["opening"], openai: ["voice"], voice: PHONE_FIELDS }; // fields of the form that stand in a part of which it knows no other
+const PARTLY = { chat: ["opening"], openai: ["voice"], voice: ["engine", "speech", ...PHONE_FIELDS] }; // fields of the form that stand in a part of which it knows no other
 
 // Returns `{element, show(problems), unread()}` over a document, which the form changes. `onWrite()` is called at each edit,
 // `showText(path)` shows a part of the document as JSON. `opened` are the names of the sections that are open.
@@ -61,7 +61,24 @@ export function createDocumentForm(app, { document, isReadOnly, isNew, opened, o
       field("lines", ["greeting", "known_customer"], f("known_customer")).element,
       field("text", ["greeting", "condition_field"], f("condition_field"), { hint: f("condition_field_hint"), props: { ...line, placeholder: "session.customer.name" } }).element,
       yes(["greeting", "interruptible"], f("interruptible"), { usual: true }).element,
-      field("text", ["openai", "voice"], f("voice"), { props: { ...line, placeholder: "marin" } }).element];
+      ...speaking()];
+  }
+
+  // What answers calls, and the fields of that alone.
+  function speaking() {
+    const own = h("div.doc-part");
+    const chosen = choice(["voice", "engine"], f("engine"), [[undefined, f("engine.usual")], ["realtime", f("engine.realtime")], ["text", f("engine.text")]], { hint: f("engine_hint"), onChosen: draw });
+    draw();
+    return [chosen.element, own];
+
+    function draw() {
+      const speech = (kind, name, props) => field(kind, ["voice", "speech", name], f(`speech.${name}`), { hint: props.hint, also: name === "welcome" ? [["voice", "speech"]] : [], props: { ...line, ...props, hint: undefined } }).element;
+      replace(own, at(document, ["voice", "engine"]) === "text"
+        ? [speech("lines", "welcome", { hint: f("speech.welcome_hint") }), h("div.doc-pair", speech("text", "voice", { placeholder: "Polly.Amy-Neural" }), speech("text", "language", { placeholder: "en-GB" })),
+          h("div.doc-pair", speech("text", "tts_provider", { placeholder: "ElevenLabs" }), speech("text", "transcription_provider", { placeholder: "Deepgram" })),
+          speech("text", "speech_model", { placeholder: "nova-3-general" }), speech("words", "hints", { hint: f("speech.hints_hint") })]
+        : [field("text", ["openai", "voice"], f("voice"), { props: { ...line, placeholder: "marin" } }).element]);
+    }
   }
 
   function prompt() {
