@@ -59,8 +59,8 @@ COUNTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "notices": ("Changes that the database told", "kind"),
     "notices_lost": ("Times that the connection for notices was lost",),
     "event_loop_late": ("Times that the event loop was late by more than 250 ms",),
-    "voice_errors": ("What went wrong in calls", "code"),
-    **{name: (meaning,) for name, meaning in CALL_COUNTS.items()},
+    "voice_errors": ("What went wrong in calls", "code", "agent"),
+    **{name: (meaning, "agent") for name, meaning in CALL_COUNTS.items()},
 }
 GAUGES: Final[Mapping[str, tuple[str, ...]]] = {
     "notices_connected": ("1 while the database tells changes, 0 while they are only polled",),
@@ -79,7 +79,7 @@ TIMES: Final[Mapping[str, tuple[str, ...]]] = {
     "live_save": ("Time of a save of a live graph",),
     "live_journal": ("Time of a write to the journal",),
     "retrieval": ("Time of a retrieval, also of a remembered one",),
-    **{name.removesuffix("_seconds"): (meaning,) for name, meaning in CALL_SECONDS.items()},
+    **{name.removesuffix("_seconds"): (meaning, "agent") for name, meaning in CALL_SECONDS.items()},
 }
 _ENDINGS: Final = {Completed: "answer", ToolLimit: "tool_limit", QuestionAsked: "question"}
 
@@ -174,21 +174,28 @@ class Metrics(LiveWatch):
             agent = tool = "other"
         self.observe("agent_tool", seconds, agent, tool, ok)
 
-    def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
+    def counted(self, name: str, value: float = 1.0, *, code: str = "", agent_id: str = "") -> None:
         """Counts or measures a value of a call (a `CallMetrics`)."""
+        agent = self._agent_label(agent_id)
         if name == "voice_errors":  # a model's server has codes of its own
             known = (
                 _is_known(self._voice_codes, code, MAX_VOICE_CODES) and len(code) <= MAX_CODE_CHARS
             )
-            self.count(name, (known and code) or "other", by=value)
+            self.count(name, (known and code) or "other", agent, by=value)
         elif name in CALL_COUNTS:
-            self.count(name, by=value)
+            self.count(name, agent, by=value)
         elif name in CALL_SECONDS:
-            self.observe(name.removesuffix("_seconds"), value)
+            self.observe(name.removesuffix("_seconds"), value, agent)
+
+    def _agent_label(self, agent_id: str) -> str:
+        """Returns the label of an agent: the first MAX_AGENTS agents have their own."""
+        if not agent_id:
+            return ""
+        return agent_id if _is_known(self._voice_agents, agent_id, MAX_AGENTS) else "other"
 
     def state(self, call_id: str, agent_id: str, status: str | None) -> None:
         """Counts a call under its status; the first MAX_AGENTS agents have their own labels."""
-        agent = agent_id if _is_known(self._voice_agents, agent_id, MAX_AGENTS) else "other"
+        agent = self._agent_label(agent_id)
         before = self._voice_open.pop(call_id, None)
         if before is not None:
             self._gauges["voice_calls"].labels(*before).dec()

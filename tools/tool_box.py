@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, final
 
 from pydantic import ValidationError
 
 from datasources import errors
+from languages import Language
 from tools.arguments import MalformedArguments, parse_arguments, wrong_arguments
 from tools.base import (
     NO_FEATURES,
@@ -34,11 +35,23 @@ from tools.toon import ToonError, compact_json
 log = logging.getLogger(__name__)
 
 
+Unknown = Callable[[str, Language], str]
+"""Returns the sentence for a call of a tool that does not exist, in a language."""
+
+
+def _unknown_function(name: str, _: Language) -> str:
+    return f"unknown function: {name}"
+
+
 @final
 class ToolBox:
-    """The available tools by name. All tool calls are run here."""
+    """The available tools by name. All tool calls are run here.
 
-    def __init__(self, tools: Iterable[Tool[Any]]) -> None:
+    `unknown`: says that a tool does not exist; by default in English.
+    """
+
+    def __init__(self, tools: Iterable[Tool[Any]], *, unknown: Unknown = _unknown_function) -> None:
+        self._unknown = unknown
         self._tools: dict[str, Tool[Any]] = {}
         for tool in tools:
             if tool.name in self._tools:
@@ -126,7 +139,7 @@ class ToolBox:
                 else f"a {role} may not call {name}"
             )
             return failure("not_permitted", Problem(what=what, allowed=allowed))
-        what = f"unknown function: {name[:100]}"
+        what = self._unknown(name[:100], context.language)
         near = difflib.get_close_matches(name[:100].casefold(), names, n=3, cutoff=0.5)
         answer = {"error": what, **({"did_you_mean": near} if near else {}), "allowed": names}
         error = ToolError(code="unknown_tool", problems=(Problem(what=what, allowed=allowed),))

@@ -30,6 +30,7 @@ from graphrag.prompts.library import load_phrases
 from graphrag.workers import end_tasks
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import RequestFailed
+from tools.http.rendered_log import log_text
 from tools.http.scope import ConversationValues
 from tools.http.value_templates import TemplateFailed
 
@@ -196,9 +197,13 @@ class Beginnings:
         try:
             is_known = condition is not None and condition.render(scope) not in (None, "")
             chosen = (known or unknown) if is_known else (unknown or known)
-            return None if chosen is None else str(chosen.render(scope, insert="text"))
+            text = None if chosen is None else str(chosen.render(scope, insert="text"))
         except TemplateFailed as exc:
             log.warning(
                 "greeting_not_rendered", extra={"agent_id": agent.agent_id, "reason": exc.code}
             )
             return None
+        if text is not None:
+            secrets = self._parts.agents.executor(agent.agent_id).secrets
+            log_text("greeting", text, secrets, {"agent_id": agent.agent_id, "call_id": thread.key})
+        return text

@@ -21,6 +21,7 @@ from graphrag.agents.session_fields import InlineSession, ResponseMapping
 from graphrag.agents.voice_fields import CustomVoice, Voice
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import RequestFailed
+from tools.http.rendered_log import log_text
 from tools.http.scope import ConversationValues, Scope
 from tools.http.value_templates import TemplateFailed, ValueTemplate
 
@@ -56,7 +57,7 @@ async def resolve_session(
     plan = agent.document.session
     scope = values.scope(now)
     if isinstance(plan, InlineSession):
-        return ResolvedSession(instructions=_rendered(agent, plan.instructions, scope))
+        return ResolvedSession(instructions=_rendered(agent, plan.instructions, scope, executor))
     for number in range(FETCHES):
         try:
             answer = await executor.request(
@@ -78,18 +79,22 @@ async def resolve_session(
     if plan.fallback is None:
         raise AgentSessionFailed(agent_id=agent.agent_id)
     declarations = [each.model_dump(mode="json") for each in plan.fallback.tools]
-    instructions = _rendered(agent, plan.fallback.instructions, scope)
+    instructions = _rendered(agent, plan.fallback.instructions, scope, executor)
     return ResolvedSession(instructions=instructions, declarations=declarations)
 
 
-def _rendered(agent: CompiledAgent, instructions: ValueTemplate, scope: Scope) -> str:
+def _rendered(
+    agent: CompiledAgent, instructions: ValueTemplate, scope: Scope, executor: HttpExecutor
+) -> str:
     try:
-        return str(instructions.render(scope, insert="text"))
+        text = str(instructions.render(scope, insert="text"))
     except TemplateFailed as exc:
         log.warning(
             "instructions_not_rendered", extra={"agent_id": agent.agent_id, "reason": exc.code}
         )
         raise AgentSessionFailed(agent_id=agent.agent_id) from exc
+    log_text("session.instructions", text, executor.secrets, {"agent_id": agent.agent_id})
+    return text
 
 
 def _mapped(

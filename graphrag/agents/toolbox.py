@@ -14,6 +14,7 @@ from pydantic import Field, create_model
 from graphrag.agents.chat_values import waiting_tools
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.voice_fields import Destination
+from graphrag.i18n import Language, text
 from tools.base import (
     GRAPH_ARGUMENT,
     DescribedArguments,
@@ -72,7 +73,7 @@ class AgentTools:
 
     def box(self) -> ToolBox:
         """Returns the tools, those of the document first."""
-        return ToolBox([*self._declared(), *self._of_graphs()])
+        return ToolBox([*self._declared(), *self._of_graphs()], unknown=_unknown_function)
 
     def _declared(self) -> list[Tool[Any]]:
         declared = {each.name: each for each in self.declarations}
@@ -139,6 +140,10 @@ class AgentTools:
                 for tool in tools
             ]
         return [*tools, *([_over_graphs(self.graphs)] if search_workspace.name in chosen else [])]
+
+
+def _unknown_function(name: str, language: Language) -> str:
+    return text("unknown_function", language, name=name)
 
 
 def _builtin(name: str, description: str, parameters: Mapping[str, Any], run: RunTool) -> Tool[Any]:

@@ -31,6 +31,7 @@ from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.prompts.library import PromptError
 from graphrag.voice.call_engine import CallDialogue, CallEngine, EngineParts, OpenCall
 from graphrag.voice.call_feed import CallFeed
+from graphrag.voice.call_metrics import AgentMetrics
 from graphrag.voice.call_recorder import CallRecorder
 from graphrag.voice.call_setup import CallSetup
 from graphrag.voice.call_tools import CallTools
@@ -61,6 +62,8 @@ class ActiveCall:
         self._start = start
         self._hold = hold
         self.call_id = setup.thread.key
+        self._metrics = AgentMetrics(setup.deps.metrics, setup.agent.agent_id)
+        self._facts = {"call_id": self.call_id, "agent_id": setup.agent.agent_id}
         self._recorder = CallRecorder(setup, start.stream_id)
         self._open: OpenCall | None = None
         self._loop = asyncio.get_running_loop()
@@ -137,7 +140,7 @@ class ActiveCall:
                     try:
                         await self.decided(approval_id)
                     except Exception:  # the next check tries again
-                        log.exception("decision_unread")
+                        log.exception("decision_unread", extra=self._facts)
 
     # -- tasks
 
@@ -158,7 +161,7 @@ class ActiveCall:
     def _failed(self, exc: Exception) -> None:
         log.error(
             "call_failed",
-            extra={"call_id": self.call_id, "error": type(exc).__name__},
+            extra=self._facts | {"error": type(exc).__name__},
             exc_info=exc,
         )
         self._end(signals.CallOver("error"))
@@ -172,9 +175,7 @@ class ActiveCall:
         try:
             self._open = await self._engine.open()
         except (AgentError, PromptError, SettingsError, SourceError, UsageLimitReached) as exc:
-            log.warning(
-                "session_failed", extra={"call_id": self.call_id, "error": type(exc).__name__}
-            )
+            log.warning("session_failed", extra=self._facts | {"error": type(exc).__name__})
             self._end(signals.CallOver("session_failed"))
             return
         self._recorder.opened(self._open)
@@ -190,7 +191,7 @@ class ActiveCall:
             try:
                 signal = self._engine.reader.read(text)
             except MessageRefused as refused:
-                facts = {"call_id": self.call_id, "reason": refused.reason}
+                facts = self._facts | {"reason": refused.reason}
                 log.warning("message_refused", extra=facts)
                 self._close_code = refused.close_code
                 self._end(signals.CallOver("error"))
@@ -238,7 +239,7 @@ class ActiveCall:
         match action:
             case signals.SendPhone():
                 if self._recorder.sounded(round((now - self._began) * 1000)):
-                    self._deps.metrics.counted("voice_first_audio_seconds", now - self._began)
+                    self._metrics.counted("voice_first_audio_seconds", now - self._began)
                 self._phone_queue.put(action.text)
             case signals.WordsChanged():
                 self._recorder.words(action.item_id)
@@ -255,14 +256,8 @@ class ActiveCall:
 
     def _refused(self, refusal: ModelRefusal) -> None:
         """Logs and records a refusal of the model's service."""
-        facts = {
-            "call_id": self.call_id,
-            "agent_id": self._setup.agent.agent_id,
-            "code": refusal.code,
-        }
-        log.warning(
-            "model_refused", extra=facts | {"param": refusal.param, "sentence": refusal.message}
-        )
+        facts = {"code": refusal.code, "param": refusal.param, "sentence": refusal.message}
+        log.warning("model_refused", extra=self._facts | facts)
         self._recorder.refused(refusal)
         self._recorder.state("active")
         self._spawn(self._tell_health(refusal))
@@ -298,13 +293,13 @@ class ActiveCall:
     def _count(self, counted: signals.Counted, now: float) -> None:
         name, _, code = counted.name.partition(".")
         if name == "voice_barge_in":
-            log.info("barge_in", extra={"call_id": self.call_id, "heard_ms": round(counted.value)})
-            self._phone_queue.measure(self._deps.metrics, "voice_barge_in_seconds", since=now)
-            self._deps.metrics.counted(name)
+            log.info("barge_in", extra=self._facts | {"heard_ms": round(counted.value)})
+            self._phone_queue.measure(self._metrics, "voice_barge_in_seconds", since=now)
+            self._metrics.counted(name)
             return
         if name == "voice_turn_seconds":
             self._recorder.answered(counted.value)
-        self._deps.metrics.counted(name, counted.value, code=code)
+        self._metrics.counted(name, counted.value, code=code)
 
     # -- the end
 
@@ -321,7 +316,7 @@ class ActiveCall:
                 elif isinstance(action, signals.CutAnswer):
                     self._engine.do(action)
         except Exception:  # probably the failure that ended the call
-            log.exception("call_end_incomplete", extra={"call_id": self.call_id})
+            log.exception("call_end_incomplete", extra=self._facts)
 
     async def _finish(self, over: signals.CallOver) -> None:
         """Stores the reason, closes both sides, waits for running tools and stores the results."""
@@ -340,8 +335,8 @@ class ActiveCall:
             await asyncio.wait(left, timeout=FINISH_S + CLOSE_S)
         await _within(CLOSE_S, self._setup.close())
         await _within(FINISH_S, self._recorder.store())
-        self._deps.metrics.counted("voice_stream_gaps", self._engine.reader.gaps)
-        self._deps.metrics.counted("voice_bad_messages", self._engine.reader.bad)
+        self._metrics.counted("voice_stream_gaps", self._engine.reader.gaps)
+        self._metrics.counted("voice_bad_messages", self._engine.reader.bad)
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> None:

@@ -73,7 +73,9 @@ class CallEndings:
             log.info("call_ended", extra=facts | {"outcome": None})
         self._deps.metrics.state(call_id, call.agent_id, None)
         if call.duration_sec is not None:
-            self._deps.metrics.counted("voice_call_seconds", call.duration_sec)
+            self._deps.metrics.counted(
+                "voice_call_seconds", call.duration_sec, agent_id=call.agent_id
+            )
         return call
 
     async def recover(self, call: Call) -> Call | None:
@@ -93,7 +95,9 @@ class CallEndings:
         try:
             await self._deps.life.endings.end(call.call_id, reason, at=at)
         except ThreadNotFound:
-            log.info("call_without_thread", extra={"call_id": call.call_id})
+            log.info(
+                "call_without_thread", extra={"call_id": call.call_id, "agent_id": call.agent_id}
+            )
         except ThreadBusy:  # another server ends it
             return None
         return await self.over(call.call_id, reason, at=at)
@@ -136,8 +140,8 @@ class CallEndings:
             try:
                 await self._check(call, now)
             except (ThreadError, AgentError, BadDocument, RecordConflict) as exc:
-                facts = {"call_id": call.call_id, "error": type(exc).__name__}
-                log.warning("call_not_ended", extra=facts)
+                facts = {"call_id": call.call_id, "agent_id": call.agent_id}
+                log.warning("call_not_ended", extra=facts | {"error": type(exc).__name__})
                 await self._postpone(call.call_id, now + RETRY_MS)
 
     async def _check(self, call: Call, now: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol, final
 
 CALL_COUNTS: Final[Mapping[str, str]] = {
@@ -27,10 +28,11 @@ CALL_SECONDS: Final[Mapping[str, str]] = {
 class CallMetrics(Protocol):
     """Receives measurements of calls. Implementations must not raise."""
 
-    def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
+    def counted(self, name: str, value: float = 1.0, *, code: str = "", agent_id: str = "") -> None:
         """Adds to a counter of CALL_COUNTS or to `voice_errors`, or records a CALL_SECONDS.
 
-        `code` is the code of a `voice_errors`. Unknown names are ignored.
+        `code` is the code of a `voice_errors`. `agent_id`: the agent of the call, "" if it is not
+        known. Unknown names are ignored.
         """
         ...
 
@@ -43,8 +45,23 @@ class CallMetrics(Protocol):
 class NoMetrics:
     """Discards all measurements."""
 
-    def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
+    def counted(self, name: str, value: float = 1.0, *, code: str = "", agent_id: str = "") -> None:
         """Does nothing."""
 
     def state(self, call_id: str, agent_id: str, status: str | None) -> None:
         """Does nothing."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AgentMetrics:
+    """Passes the measurements of one agent's calls on, under its id."""
+
+    metrics: CallMetrics
+    agent_id: str
+
+    def counted(self, name: str, value: float = 1.0, *, code: str = "", agent_id: str = "") -> None:
+        self.metrics.counted(name, value, code=code, agent_id=agent_id or self.agent_id)
+
+    def state(self, call_id: str, agent_id: str, status: str | None) -> None:
+        self.metrics.state(call_id, agent_id, status)

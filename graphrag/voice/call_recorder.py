@@ -203,7 +203,6 @@ class CallRecorder:
             try:
                 await write()
             except (ThreadError, SourceError) as exc:
-                log.warning(
-                    "call_not_stored", extra={"call_id": call_id, "error": type(exc).__name__}
-                )
+                facts = {"call_id": call_id, "agent_id": self._setup.agent.agent_id}
+                log.warning("call_not_stored", extra=facts | {"error": type(exc).__name__})
                 self._changed.set()

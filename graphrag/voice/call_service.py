@@ -151,6 +151,7 @@ class CallService:
             await phone.close()
             return
         over = CallOver("error")
+        facts = {"call_id": call.call_id, "agent_id": call.agent_id}
         try:
             setup = await self._incoming.take_setup(call)
             active = self._new_call(setup, phone, start, hold)
@@ -158,7 +159,7 @@ class CallService:
             if isinstance(exc, AgentBlocked):
                 over = CallOver("blocked")
             else:
-                log.exception("call_failed", extra={"call_id": call.call_id})
+                log.exception("call_failed", extra=facts)
             await self._end(call, over)
             await phone.close()
             return
@@ -169,7 +170,7 @@ class CallService:
                 over = CallOver("draining")
                 raise
             except Exception:
-                log.exception("call_failed", extra={"call_id": call.call_id})
+                log.exception("call_failed", extra=facts)
             finally:
                 await asyncio.shield(self._end(call, over, active.feed))
 
@@ -197,9 +198,8 @@ class CallService:
             BadDocument,
             SourceError,
         ) as exc:  # the next check of open calls ends it
-            log.warning(
-                "call_not_ended", extra={"call_id": call.call_id, "error": type(exc).__name__}
-            )
+            facts = {"call_id": call.call_id, "agent_id": call.agent_id}
+            log.warning("call_not_ended", extra=facts | {"error": type(exc).__name__})
         if feed is not None:
             feed.add(
                 {

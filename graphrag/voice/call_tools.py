@@ -137,9 +137,9 @@ class CallTools:
                     answered = await self._answered(wanted)
             output = await self._store(wanted, answered)
         except (ThreadError, SourceError) as exc:
-            log.warning(
-                "call_tool_failed", extra={"tool": wanted.name[:80], "error": type(exc).__name__}
-            )
+            facts = {"call_id": self.thread.call_id, "agent_id": self.thread.agent.agent_id}
+            facts |= {"tool": wanted.name[:80], "error": type(exc).__name__}
+            log.warning("call_tool_failed", extra=facts)
             self._show(wanted, phase="finished", ok=False)
             call = ToolCall(id=wanted.call_id, name=wanted.name, arguments=wanted.arguments)
             failed = failure("unavailable", Problem(what="not stored"))

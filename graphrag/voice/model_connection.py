@@ -75,8 +75,8 @@ class ModelConnection:
             lost = ModelLost(fatal=True, refusal=exc.refusal)
         except (RealtimeUnreachable, TimeoutError, OSError) as exc:
             lost = ModelLost(refusal=exc.refusal if isinstance(exc, RealtimeUnreachable) else None)
-            facts = {"call_id": self._setup.thread.key, "error": type(exc).__name__}
-            log.warning("model_lost", extra=facts)
+            facts = {"call_id": self._setup.thread.key, "agent_id": self._setup.agent.agent_id}
+            log.warning("model_lost", extra=facts | {"error": type(exc).__name__})
         finally:
             if queue is not None:
                 queue.close()

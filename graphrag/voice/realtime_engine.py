@@ -13,6 +13,7 @@ from graphrag.bridge.signals import Action, Signal
 from graphrag.llm.usage_meter import CallUsage, Payer
 from graphrag.realtime.model_messages import object_of, tokens_of
 from graphrag.voice.call_engine import AnswerTokens, EngineParts, OpenCall
+from graphrag.voice.call_metrics import AgentMetrics
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.call_tools import CallTools
 from graphrag.voice.model_connection import ModelConnection
@@ -70,7 +71,9 @@ class RealtimeEngine:
             self._frames += 1
             if self._frames % MEASURED_FRAMES == 0 and self._model.queue is not None:
                 name = "voice_frame_added_seconds"
-                self._model.queue.measure(self._deps.metrics, name, since=now)
+                agent_id = self._parts.setup.agent.agent_id
+                metrics = AgentMetrics(self._deps.metrics, agent_id)
+                self._model.queue.measure(metrics, name, since=now)
         elif isinstance(signal, signals.ModelEvent) and signal.event["type"] in PAID:
             self._used(signal.event)
 

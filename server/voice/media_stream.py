@@ -116,7 +116,7 @@ async def _stream(socket: WebSocket, engine: VoiceEngine) -> None:
     phone = MediaStream(socket)
     try:
         await _serve(state, phone, socket, engine, is_signed=is_signed)
-    except Exception as exc:  # the database may be away, or another server has ended the call
+    except Exception as exc:  # the database may be away
         state.monitoring.metrics.counted("voice_errors", code="broken")
         log.exception("stream_failed", extra={"error": type(exc).__name__})
     finally:
@@ -157,7 +157,12 @@ async def _serve(
         await phone.close(exc.close_code if isinstance(exc, MessageRefused) else REFUSED)
         return
     mark_signed(socket, None)
-    await calls.serve(call, phone, start)
+    try:
+        await calls.serve(call, phone, start)
+    except Exception as exc:  # the database may be away, or another server has ended the call
+        facts = {"agent_id": call.agent_id, "call_id": call.call_id}
+        state.monitoring.metrics.counted("voice_errors", code="broken", agent_id=call.agent_id)
+        log.exception("stream_failed", extra=facts | {"error": type(exc).__name__})
 
 
 async def _start(phone: MediaStream, engine: VoiceEngine) -> StreamStart:

@@ -145,10 +145,11 @@ async def test_calls_are_counted_by_agent_and_state_under_labels_that_are_bounde
         metrics.state("call-1", "agent-1", None)
         metrics.state("of another server", "agent-0", None)
         metrics.counted("voice_errors", code="token")
+        metrics.counted("voice_errors", code="token", agent_id="agent-0")
         for number in range(1_000):
             metrics.counted("voice_errors", code=f"made-up-{number}")
-        metrics.counted("voice_marks_overdue", 3)
-        metrics.counted("voice_turn_seconds", 0.7)
+        metrics.counted("voice_marks_overdue", 3, agent_id="agent-0")
+        metrics.counted("voice_turn_seconds", 0.7, agent_id="agent-made-up")
         metrics.counted("made_up")
         text = metrics.text().decode()
     for line in (
@@ -156,10 +157,11 @@ async def test_calls_are_counted_by_agent_and_state_under_labels_that_are_bounde
         'nodius_voice_calls{agent="agent-0",state="ringing"} 0.0',
         'nodius_voice_calls{agent="agent-1",state="ringing"} 0.0',
         'nodius_voice_calls{agent="other",state="ringing"} 5.0',
-        'nodius_voice_errors_total{code="token"} 1.0',
-        'nodius_voice_errors_total{code="other"} 951.0',
-        "nodius_voice_marks_overdue_total 3.0",
-        "nodius_voice_turn_seconds_sum 0.7",
+        'nodius_voice_errors_total{agent="",code="token"} 1.0',
+        'nodius_voice_errors_total{agent="agent-0",code="token"} 1.0',
+        'nodius_voice_errors_total{agent="",code="other"} 951.0',
+        'nodius_voice_marks_overdue_total{agent="agent-0"} 3.0',
+        'nodius_voice_turn_seconds_sum{agent="other"} 0.7',
     ):
         assert line in text, line
     assert "made_up" not in text

@@ -29,6 +29,7 @@ from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpAnswer, RequestFailed
 from tools.http.model import RequestLike
 from tools.http.scope import ConversationValues
+from tools.http.secret_values import Secrets
 from tools.http.value_templates import TemplateFailed
 
 BASE = "https://api.example.com"
@@ -81,6 +82,7 @@ class ApiExecutor(HttpExecutor):
     def __init__(self, api: Api, clock: Callable[[], int]) -> None:
         self.api = api
         self.now = clock
+        self.secrets = Secrets({})
 
     async def request(
         self, request: RequestLike, values: ConversationValues, key: str, *, retries: int = 1

@@ -225,9 +225,11 @@ class Counts:
 
     def __init__(self) -> None:
         self.seen: dict[str, list[float]] = {}
+        self.agents: set[str] = set()
 
-    def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
+    def counted(self, name: str, value: float = 1.0, *, code: str = "", agent_id: str = "") -> None:
         self.seen.setdefault(f"{name}.{code}" if code else name, []).append(value)
+        self.agents.add(agent_id)
 
     def state(self, call_id: str, agent_id: str, status: str | None) -> None:
         """Ignores the status of calls."""

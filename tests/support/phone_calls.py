@@ -176,7 +176,7 @@ class States:
     def __init__(self) -> None:
         self.seen: list[str | None] = []
 
-    def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
+    def counted(self, name: str, value: float = 1.0, *, code: str = "", agent_id: str = "") -> None:
         """Ignores measurements."""
 
     def state(self, call_id: str, agent_id: str, status: str | None) -> None:

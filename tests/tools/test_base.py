@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
@@ -101,6 +102,14 @@ async def test_unknown_tool_is_answered_with_near_names(context: ToolContext) ->
     assert result.error.code == "unknown_tool"
     assert json.loads(result.text)["error"] == "unknown function: Pikc"
     assert json.loads(result.text)["did_you_mean"] == ["pick"]
+
+
+async def test_an_unknown_tool_is_said_as_the_box_was_told_to(context: ToolContext) -> None:
+    box = ToolBox(BOX.offered("viewer"), unknown=lambda name, language: f"{language}: {name}?")
+    result = await box.run("Pikc", "{}", replace(context, language="fr"))
+    assert json.loads(result.text)["error"] == "fr: Pikc?"
+    assert result.error
+    assert result.error.problems[0].what == "fr: Pikc?"
 
 
 async def test_tool_of_another_role_is_neither_offered_nor_run(context: ToolContext) -> None:

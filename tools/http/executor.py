@@ -14,6 +14,7 @@ from tools.http.compiled import CompiledTool
 from tools.http.fetch import HttpAnswer, HttpClient, PreparedRequest, RequestFailed
 from tools.http.filters import TemplateFailed, compact
 from tools.http.model import PreStep, RequestLike
+from tools.http.rendered_log import log_request
 from tools.http.request_rendering import RequestRenderer, unrendered
 from tools.http.scope import ConversationValues, Visits
 from tools.http.secret_values import Secrets
@@ -111,8 +112,7 @@ class HttpExecutor:
 
     def _report(self, run: ToolRun, outcome: ToolOutcome) -> None:
         """Logs the outcome and calls the listener."""
-        values = run.values
-        call = {"agent_id": values.agent.get("id"), "call_id": values.call_id}
+        call = _facts(run.values)
         facts = {"tool": run.tool.name, "duration_ms": outcome.ms, "ok": outcome.ok}
         log.info("tool_call", extra={**call, **facts, "status": outcome.status})
         if outcome.flags:
@@ -133,6 +133,7 @@ class HttpExecutor:
             )
         except TemplateFailed as failed:
             raise unrendered(failed) from None
+        log_request(prepared.path_text, prepared, self.secrets, _facts(values))
         return await self._sent(prepared)
 
     def dry(
@@ -236,6 +237,9 @@ class HttpExecutor:
             body=body,
             dry=dry,
         )
+        if not dry:
+            facts = _facts(run.values) | {"step": place}
+            log_request(f"tools.{run.tool.name}", prepared, self.secrets, facts)
         if request.timeout_s is not None:
             return prepared
         return replace(prepared, timeout_s=run.tool.request_timeout_s)
@@ -277,3 +281,8 @@ class HttpExecutor:
         value = rendered_result(run, run.tool.model.on_error, standard, error)
         status = None if answer is None else answer.status
         return ToolOutcome(value=value, ok=False, status=status, code=failed.code)
+
+
+def _facts(values: ConversationValues) -> dict[str, Any]:
+    """Returns the log fields of a conversation."""
+    return {"agent_id": values.agent.get("id"), "call_id": values.call_id}

@@ -266,3 +266,31 @@ async def test_the_key_and_the_model_are_tried_and_the_key_is_shown_nowhere() ->
         assert (status, "no" in detail.split()) == ("error", False)
     assert (await said(settings, ask=True))["speaker"][0] == "error"
     assert (await said(Settings(realtime="openai")))["speaker"][0] == "error"
+
+
+@by_clock
+async def test_a_tool_that_is_not_there_is_said_in_the_language_of_the_agent() -> None:
+    for code, said in (("fr-CA", "fonction inconnue : orders"), ("en", "unknown function: orders")):
+        agent = {"id": "shop", "name": "Shop", "language": code}
+        async with opened_call(document(agent=agent)) as call:
+            call.model.answers("", 0, ("orders", {}))
+            await call.rest(1)
+            assert json.loads(call.model.outputs()["r1c0"])["error"] == said
+
+
+@by_clock
+async def test_what_is_measured_and_logged_of_a_call_names_its_agent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="graphrag.voice")
+    async with opened_call(document()) as call:
+        call.model.answers("Hello, what may I do for you?", 4_000)
+        await call.rest(0.5)
+        call.model.heard("Stop.")
+        await call.rest(1)
+        await call.hang_up()
+    assert call.counts.seen.keys() >= {"voice_barge_in", "voice_first_audio_seconds"}
+    assert call.counts.agents == {"shop"}
+    logged = [each for each in caplog.records if each.name.startswith("graphrag.voice")]
+    assert {"barge_in"} <= {each.getMessage() for each in logged}
+    assert {vars(each).get("agent_id") for each in logged} == {"shop"}

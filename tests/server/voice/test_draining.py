@@ -215,9 +215,9 @@ async def test_a_call_from_its_webhook_to_its_record(file: Path) -> None:
             ]
         )
         assert 'nodius_voice_calls{agent="helpdesk",state="active"} 0.0' in counted
-        assert "nodius_voice_call_seconds_count 1.0" in counted
-        assert "nodius_voice_turn_seconds_count 1.0" in counted
-        assert 'nodius_voice_errors_total{code="token"} 1.0' in counted
+        assert 'nodius_voice_call_seconds_count{agent="helpdesk"} 1.0' in counted
+        assert 'nodius_voice_turn_seconds_count{agent="helpdesk"} 1.0' in counted
+        assert 'nodius_voice_errors_total{agent="",code="token"} 1.0' in counted
     events = [
         json.loads(entry)["event"]
         for entry in running.log.read_text().splitlines()

@@ -111,7 +111,7 @@ async def test_a_token_opens_one_stream_of_its_own_call(answering: Answering) ->
 def forged(running: Served) -> float:
     """Return how many requests without a good signature were counted."""
     counted = re.search(
-        rb'nodius_voice_errors_total\{code="signature"\} (\S+)',
+        rb'nodius_voice_errors_total\{agent="",code="signature"\} (\S+)',
         running.state.monitoring.metrics.text(),
     )
     return float(counted[1]) if counted else 0.0
@@ -154,7 +154,7 @@ async def test_a_stream_whose_call_breaks_is_closed_and_counted(answering: Answe
         await phone.send("break")
         assert await closed(phone) == 1000
         assert (
-            b'nodius_voice_errors_total{code="broken"} 1.0'
+            b'nodius_voice_errors_total{agent="desk",code="broken"} 1.0'
             in running.state.monitoring.metrics.text()
         )
 
@@ -184,6 +184,6 @@ async def test_a_stream_that_does_not_start_is_closed(monkeypatch: pytest.Monkey
         async with opened(running):
             pass  # gone again at once
         assert (
-            b'nodius_voice_errors_total{code="stream"} 1.0'
+            b'nodius_voice_errors_total{agent="",code="stream"} 1.0'
             in running.state.monitoring.metrics.text()
         )

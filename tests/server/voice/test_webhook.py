@@ -275,7 +275,7 @@ async def test_what_twilio_did_not_sign_is_refused_and_counted(answering: Answer
         assert answer.json()["error"]["code"] == "signature"
     assert calls.begun == []
     assert (
-        b'nodius_voice_errors_total{code="signature"} 3.0'
+        b'nodius_voice_errors_total{agent="",code="signature"} 3.0'
         in running.state.monitoring.metrics.text()
     )
 
