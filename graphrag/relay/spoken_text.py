@@ -16,7 +16,8 @@ _CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _LINE_MARK: Final = re.compile(r"^[^\S\n]*(?:[-*>]|#+|\d+\.)[^\S\n]+", re.MULTILINE)
 _MARK: Final = re.compile(r"[*`]+")
 _LAST_WORD: Final = re.compile(r"\S*\Z")
-_FENCE: Final = "```"
+# what is passed on as a whole, with its end if that has come
+_WHOLE: Final = re.compile(r"```.*?(?:(```)|\Z)|\{\{.*?(?:(\}\})|\Z)", re.DOTALL)
 
 
 @final
@@ -59,11 +60,10 @@ class SpokenText:
         held = self._held
         last_word = _LAST_WORD.search(held)
         cut = last_word.start() if last_word else len(held)
-        link = held.rfind("{{")
-        if link >= 0 and "}}" not in held[link:]:
-            cut = min(cut, link)
-        if held.count(_FENCE) % 2:
-            cut = min(cut, held.rfind(_FENCE))
+        parts = [(*part.span(), part.lastindex is None) for part in _WHOLE.finditer(held)]
+        for start, end, is_open in reversed(parts):
+            if start < cut and (is_open or end > cut):
+                cut = start
         line = held.rfind("\n", 0, cut) + 1
         if not held[line:cut].strip(" \t#*>-.0123456789"):  # it may become the mark of a line
             cut = min(cut, line)

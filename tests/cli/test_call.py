@@ -247,3 +247,45 @@ def test_a_script_says_who_answers_a_transfer(
     assert "transfer to sales: busy" in shown.output
     (folder / "asked.yaml").write_text(TRANSFER_SCRIPT.format(dials="[answered]", steps=BACK))
     assert "the caller comes back" in invoke(*played, exits=1).output
+
+
+TEXT_AGENT = """
+version: "2.0"
+agent: {id: reader, name: Reader}
+session: {mode: inline, instructions: You answer questions about our workflows.}
+graphs: [testgraph001]
+channels: [voice]
+greeting: {unknown_customer: 'Say "Welcome to the desk."'}
+voice: {engine: text}
+tools: {bye: {type: builtin, action: hangup}}
+"""
+TEXT_SCRIPT = """
+name: A question, answered by rules
+steps:
+  - wait: answer
+  - say: What comes after fetch-api?
+  - wait: answer
+  - say: Thank you.
+    replies:
+      - says: You are welcome. Goodbye!
+      - calls: bye
+  - wait: answer
+  - expect: {words: [Welcome to the desk, fetch-api, You are welcome], sources: [fetch-api]}
+"""
+
+
+def test_an_agent_that_the_model_of_chats_answers_is_called_without_any_model(
+    demo_db: str, folder: Path
+) -> None:
+    (folder / "reader.yaml").write_text(TEXT_AGENT)
+    (folder / "reader_script.yaml").write_text(TEXT_SCRIPT)
+    invoke("agents", "apply", "reader.yaml", "--start", exits=0)
+    called = invoke("call", "reader", "--simulate", "reader_script.yaml", "--json", exits=0)
+    call = printed(called)["call"]
+    assert (call["engine"], call["tools"][0]["name"]) == ("text", "search_nodes")
+    assert "NODIUS_" not in json.dumps(call["transcript"]), "callers hear no notice about settings"
+    again = invoke("call", "reader", "--replay", call["callId"], "--json", exits=0)
+    assert "Welcome to the desk." in json.dumps(printed(again)["call"]["transcript"])
+    refused = invoke("call", "reader", "--say", "Hello?", "--record", "none.wav", exits=1)
+    assert "no sound to record" in refused.output
+    assert not (folder / "none.wav").exists()

@@ -305,3 +305,28 @@ async def test_a_welcome_is_spoken_by_the_telephone_service_and_remembered() -> 
         assert (await held.transcript())[0] == ("assistant", "Welcome")
     assert "shop" not in held.phone.words
     assert sent == ["Welcome", "Open until?"]
+
+
+@by_clock
+async def test_a_server_that_stops_lets_the_agent_say_goodbye() -> None:
+    never = asyncio.Event()
+    script = ScriptedProvider(Says(text="A long story ", held=never), "We have to stop. Goodbye.")
+    async with script as model, text_call(shop(), model) as held:
+        held.phone.hears("Tell me.")
+        await held.said("A long ")
+        held.runner.end_soon("draining")
+        await held.said("Goodbye.\n")
+        over = await held.over()
+    assert (over.reason, over.said_goodbye) == ("draining", True)
+    assert held.phone.sent[-1] == {"type": "end"}
+
+
+@by_clock
+async def test_tokens_of_the_model_of_chats_are_those_of_the_call() -> None:
+    async with ScriptedProvider("Hello.") as model, text_call(shop(), model) as held:
+        held.phone.hears("Hello?")
+        await held.said("Hello.\n")
+        await held.hang_up()
+        usage = held.records.stored["usage"]
+    assert (usage["textIn"], usage["textOut"], usage["audioIn"]) == (100, 10, 0)
+    assert usage["costUsd"] == 0.0
