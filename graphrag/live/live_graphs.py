@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Self
 
 from datasources.base import MutableGraphDataSource, RecordStore
-from datasources.errors import GraphNotFound
+from datasources.errors import DatabaseBusy, GraphNotFound, SourceBusy
 from datasources.notices import SILENT, NoticeRouter, StoreNotice
 from datasources.record_kinds import GRAPH
 from graphrag.leases import KIND as LEASE
@@ -61,6 +61,7 @@ class LiveGraphs:
         self._owner = new_owner()
         self._open: dict[Name, LiveGraph] = {}
         self._locks: dict[Name, asyncio.Lock] = {}
+        self._unrecovered: set[Name] = set()
         self._ticker: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -136,24 +137,30 @@ class LiveGraphs:
     async def recover(self, workspace: str) -> list[str]:
         """Saves the changes in journals of servers that crashed; returns the keys of their graphs.
 
-        Skips graphs that another server has open. To be called once when a workspace is opened.
+        Skips graphs that another server has open, and those that the database still locks for a
+        server that crashed: `tick` tries them again. To be called once when a workspace is opened.
         Raises: SourceError.
         """
-        recovered: list[str] = []
-        for graph_key in await journalled_graphs(self._records(workspace)):
-            if self.get(workspace, graph_key) is not None:
-                continue
-            try:
-                live = await self.open(workspace, graph_key)
-                await live.save()
-            except GraphNotFound:
-                await self.forget(workspace, graph_key)
-                continue
-            except LiveError as exc:
-                log.info("not_recovered", extra={"error": type(exc).__name__})
-                continue
-            recovered.append(graph_key)
-        return recovered
+        graph_keys = await journalled_graphs(self._records(workspace))
+        return [key for key in graph_keys if await self._is_recovered((workspace, key))]
+
+    async def _is_recovered(self, name: Name) -> bool:
+        """Saves the changes in the journal of one graph. Returns False if it was skipped."""
+        self._unrecovered.discard(name)
+        if self.get(*name) is not None:
+            return False
+        try:
+            live = await self.open(*name)
+            await live.save()
+        except GraphNotFound:
+            await self.forget(*name)
+            return False
+        except (SourceBusy, DatabaseBusy, LiveError) as exc:
+            if not isinstance(exc, LiveError):
+                self._unrecovered.add(name)
+            log.info("not_recovered", extra={"error": type(exc).__name__})
+            return False
+        return True
 
     async def _serve(self) -> None:
         with self._notices.subscribed(GRAPH, LEASE, least_s=LEAST_S) as inbox:
@@ -175,7 +182,9 @@ class LiveGraphs:
                 await live.show_stored()
 
     async def tick(self) -> None:
-        """Does the due work of every open graph once."""
+        """Does the due work of every open graph once, and recovers those that were locked."""
+        for name in list(self._unrecovered):
+            await self._is_recovered(name)
         opened = list(self._open.items())
         await asyncio.gather(*(live.tick() for _, live in opened if not live.is_closed))
         for name, live in opened:

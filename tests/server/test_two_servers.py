@@ -280,6 +280,15 @@ async def test_a_turn_whose_server_is_killed_is_completed_by_another(arango_addr
                 assert [m.content for m in said] == ["Is this stored?", "A whole answer."]
 
 
+async def until_recovered(db: str) -> None:
+    """Waits until a server has saved what was journalled. A database may lock what the dead one was
+    writing, for a minute.
+    """
+    async with open_database(db, "default") as database, asyncio.timeout(120):
+        while await database.records("default").query("journal"):
+            await asyncio.sleep(0.1)
+
+
 @pytest.mark.slow
 async def test_every_acknowledged_edit_survives_a_killed_server(db: str) -> None:
     acknowledged: dict[str, float] = {}
@@ -293,7 +302,7 @@ async def test_every_acknowledged_edit_survives_a_killed_server(db: str) -> None
         await editing
     async with a_process(db) as (process, port):
         async with await opened(port):
-            pass
+            await until_recovered(db)
         process.send_signal(signal.SIGINT)
         await process.wait()
     async with open_database(db, "default") as database:

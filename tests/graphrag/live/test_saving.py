@@ -3,16 +3,18 @@ others store meanwhile.
 """
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 import orjson
 import pytest
 
-from datasources.base import Record, RecordStore
-from datasources.errors import RevisionConflict, SourceUnavailable
+from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import RevisionConflict, SourceBusy, SourceUnavailable
 from datasources.types import Mutation
-from graphrag.live import LiveElsewhere, LiveGraphClosed, LiveOptions
+from graphrag.leases import now_ms
+from graphrag.live import LiveElsewhere, LiveGraphClosed, LiveGraphs, LiveOptions
 from graphrag.live.edits import create_elements, delete_elements
 from graphrag.live.errors import EditNotKept
 from graphrag.live.instruction_batch import apply_instructions
@@ -204,6 +206,37 @@ async def test_recover_saves_what_dead_servers_left_and_forgets_deleted_graphs()
             await bench.live.save()
         assert (await dead.stored_node("b")).data == {"name": "kept"}
         assert await database.records(WORKSPACE).query("journal") == []
+
+
+async def test_a_graph_that_the_database_locks_for_a_dead_server_is_recovered_later() -> None:
+    database = await fresh_database()
+    locks = {"lease"}
+
+    class LockedRecords:
+        def __init__(self, workspace: str) -> None:
+            self._records = database.records(workspace)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._records, name)
+
+        async def write(self, writes: Sequence[RecordWrite]) -> Sequence[Record | None]:
+            if not locks.isdisjoint(one.kind for one in writes):
+                raise SourceBusy(source="arango", reason="write-write conflict")
+            return await self._records.write(writes)
+
+    async with a_bench(database) as dead:
+        await dead.rename("b", "kept")
+        records: Any = LockedRecords
+        graphs = LiveGraphs(database.source, records, clock=lambda: now_ms() + LONG)
+        assert await graphs.recover(WORKSPACE) == []
+        await graphs.tick()
+        assert len(await dead.journal()) == 1
+        locks.clear()
+        await graphs.tick()
+        assert await dead.journal() == []
+        assert (await dead.stored_node("b")).data == {"name": "kept"}
+        await graphs.tick()
+        await graphs.__aexit__()
 
 
 async def test_graphs_to_recover_are_found_without_reading_their_journals(bench: Bench) -> None:
