@@ -285,7 +285,7 @@ async def until_recovered(db: str) -> None:
     writing, for a minute.
     """
     async with open_database(db, "default") as database, asyncio.timeout(120):
-        while await database.records("default").query("journal"):
+        while await database.records("default").query("journal"):  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.1)
 
 
