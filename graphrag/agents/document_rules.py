@@ -241,6 +241,10 @@ def warnings_of(agent: CompiledAgent) -> _Found:
                 yield problem(
                     f"tools.{name}", "undeclared_tool", what, "a declaration of this name"
                 )
+    posts = any(each.summary == "posted" for each in document.voice.destinations.values())
+    if document.lifecycle.on_transfer is not None and not posts:
+        what = "no destination has the summary posted: the request is never sent"
+        yield problem("lifecycle.on_transfer", "ignored_field", what, "summary: posted")
     yield from _rules(agent)
     yield from ignored_by_engine(document)
     yield from _voice_model(document)

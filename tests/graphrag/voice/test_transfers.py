@@ -4,6 +4,7 @@ cannot serve them.
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 from xml.etree.ElementTree import fromstring
 
@@ -11,6 +12,7 @@ import orjson
 import pytest
 
 from datasources.base import Database
+from datasources.mock import MemoryDatabase
 from graphrag.agent.thread_store import StoredThread
 from graphrag.agents.chat_values import agent_part
 from graphrag.agents.document_check import check_document
@@ -22,7 +24,8 @@ from graphrag.voice.call_setup import CallSetup, EarlierPart
 from graphrag.voice.errors import StreamRefused
 from graphrag.voice.follow_up import FollowUp, after_dial, without_service
 from graphrag.voice.transfers import MAX_RETURNS, TALK_MS
-from tests.support.agent_life import LOCALE, SECOND, Api, compiled, document
+from tests.support.agent_life import LOCALE, SECOND, Api, Killed, compiled, document
+from tests.support.agents import REVIEWER
 from tests.support.held_calls import HeldCall, ended, opened_call, shop
 from tests.support.phone_calls import NUMBER, PhoneServer, call_of, phone_server_on
 from tests.support.timeless import by_clock
@@ -203,6 +206,8 @@ async def transferred(
     call, token = await server.ring(sid)
     server.ctx = {"had_conversation": True, **ctx}
     serving = await server.answer(token, sid)
+    if serving.done():  # the server was killed
+        await serving
     server.speakers[-1].over.set_result(CallOver("transferred", "sales"))
     await serving
     return call.call_id, await server.calls.after(call.call_id), serving
@@ -448,6 +453,10 @@ def test_a_posted_summary_needs_an_address() -> None:
     (error,) = check_document(agent).errors
     assert (error.code, error.where) == ("missing_field", "lifecycle.on_transfer")
     assert "sales" in error.what
+    (warning,) = [
+        each for each in check_document(asking()).warnings if each.where == "lifecycle.on_transfer"
+    ]
+    assert warning.code == "ignored_field"
 
 
 @by_clock
@@ -463,3 +472,51 @@ async def test_the_model_is_asked_for_a_summary_where_somebody_gets_it() -> None
             _, part = await ended(call)
         assert part.ctx["transfer_destination"] == "sales"
         assert len(part.ctx["transfer_summary"] or "") == (600 if is_asked else 0)
+
+
+async def transferred_and_back(server: PhoneServer) -> None:
+    """Let a caller be transferred, come back as nobody answers, and be put through at last."""
+    call_id, after, _ = await transferred(server)
+    returned = await dialled(server, call_id, after, "busy")
+    serving = await server.answer(returned.token or "", "CA1")
+    if serving.done():
+        await serving
+    server.speakers[-1].over.set_result(CallOver("transferred", "sales"))
+    await serving
+    after = await server.calls.after(call_id)
+    await server.calls.answered(call_id, after.number or 0)
+    await dialled(server, call_id, after, "completed", DialCallDuration="9")
+    await server.life.deliveries.wait_until_sent(timeout_s=1)
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_killed_at_any_write_of_a_transfer_the_call_ends_once_on_another_server(
+    api: Api, after: bool
+) -> None:
+    agent = compiled(asking(on_unanswered="agent", summary="posted"))
+    number, died = 0, True
+    while died:
+        number += 1
+        async with MemoryDatabase() as database:
+            api.sent.clear()
+            dying = phone_server_on(database, api, agent=agent, dies_at=number, after=after)
+            with suppress(Killed, StreamRefused):
+                await transferred_and_back(dying)
+            died = dying.records.is_dead
+            await dying.life.deliveries.close()
+            other = phone_server_on(database, api, agent=agent, clock=dying.clock)
+            for _ in range(12):
+                other.clock.now += 3_600 * SECOND
+                await other.tick()
+            calls, _ = await other.calls.listed(REVIEWER).list()
+            assert all(call.status == "ended" for call in calls), number
+            owed = await other.life.deliveries.list()
+            assert all(each.status == "done" for each in owed), number
+            assert {each.key for each in api.sent} == {each.id for each in owed}, number
+            threads = await database.records("default").query("thread")
+            assert all(not thread.data["agentOpen"] for thread in threads), number
+            ends = [each.key for each in api.sent if each.method == "PATCH"]
+            assert len(set(ends)) == len(threads), number
+    assert number > 20, "every write of it"
+    assert {each.event for each in owed} == {"on_start", "on_transfer", "on_end"}
+    assert [each.status for each in calls[0].transfers] == ["busy", "completed"]
