@@ -16,6 +16,7 @@ _NOT_RECORDED = '{"success": false, "error": "not in the recorded call"}'
 _ANSWER_CHARS = 600
 _LINE_CHARS = 1_000
 _MAX_CALLS = 19  # of one line; a script has 20 replies a line
+_MAX_DIALS = 50  # of a script
 _BRACES = '{{ "{{" }}'  # renders as two braces
 
 
@@ -55,10 +56,25 @@ def caller_script(call: Json, *, wait_s: float = 60) -> CallScript:
         ]
         words = [] if said is None else [{"says": said}]
         steps += [{**line, "replies": [*calls[:_MAX_CALLS], *words]}, {"wait": "answer"}]
-    about = {"name": f"replay of {call['callId']}", "greeting": greeting, "wait_s": wait_s}
+    about: dict[str, Any] = {
+        "name": f"replay of {call['callId']}",
+        "greeting": greeting,
+        "wait_s": wait_s,
+    }
+    about["dials"] = [_result(each) for each in call.get("transfers") or ()][:_MAX_DIALS]
+    if call.get("endReason") == "transferred" and not about["dials"]:
+        about["dials"] = ["answered"]  # attempts of older calls were not stored
     return CallScript.model_validate(
         {**about, "steps": [*steps[: MAX_STEPS - 1], {"hangup": True}]}
     )
+
+
+def _result(attempt: Json) -> str:
+    """Returns how an attempt of a transfer ended, in the words of a script."""
+    status = attempt.get("status") or ("answered" if attempt.get("answeredTime") else "no-answer")
+    if status in ("completed", "answered"):
+        return "answered"
+    return status if status in ("busy", "failed") else "no-answer"
 
 
 def recorded_answers(call: Json, document: Json) -> RecordedAnswers:

@@ -26,6 +26,7 @@ from graphrag.voice.call_records import Call, TransferAttempt
 from graphrag.voice.dependencies import CallDependencies
 from graphrag.voice.errors import CallsFull
 from graphrag.voice.follow_up import (
+    MAX_TRIED,
     FollowUp,
     after_dial,
     given_back,
@@ -38,7 +39,7 @@ from graphrag.voice.stream_tokens import digest_of, new_token
 log = logging.getLogger(__name__)
 
 MAX_RETURNS: Final = 2  # of one caller to the agent
-MAX_ATTEMPTS: Final = 20  # recorded of one call
+MAX_ATTEMPTS: Final = MAX_TRIED * (MAX_RETURNS + 1)  # recorded of one call
 BEGIN_MS: Final = 60_000  # until an attempt begins, and after its ringing time
 TALK_MS: Final = 14_700_000  # Twilio ends a dialled call after four hours
 # until a conversation without any report counts as lost: longer than all attempts and the talk

@@ -232,6 +232,29 @@ PUT_THROUGH = """
 
 
 @pytest.mark.parametrize(
+    ("changes", "dials"),
+    [
+        ({}, []),
+        ({"endReason": "transferred"}, ["answered"]),
+        (
+            {
+                "endReason": "transferred",
+                "transfers": [
+                    {"destination": "a", "status": "busy"},
+                    {"destination": "a", "status": "canceled"},
+                    {"destination": "b", "answeredTime": 5},
+                    {"destination": "b", "status": "completed"},
+                ],
+            },
+            ["busy", "no-answer", "answered", "answered"],
+        ),
+    ],
+)
+def test_a_replay_ends_transfers_as_they_ended(changes: dict[str, Any], dials: list[str]) -> None:
+    assert caller_script({**CALL, **changes}).dials == dials
+
+
+@pytest.mark.parametrize(
     ("dials", "steps"), [("[busy, no-answer]", BACK), ("[busy, answered]", PUT_THROUGH)]
 )
 def test_a_script_says_who_answers_a_transfer(
