@@ -305,18 +305,21 @@ class RelayDialogue:
             self._said_goodbye = self._said_goodbye or is_goodbye
 
     def _failed(self, signal: signals.AnswerEnded, now: float) -> None:
-        """Asks once more, or ends the call."""
+        """Asks once more, or for the rest of the answer, or ends the call."""
         self._actions.append(signals.Counted("voice_responses_failed"))
         self._failures += 1
-        may_retry = signal.may_retry and self._failures == 1 and self._is_first
+        may_retry = signal.may_retry and self._failures == 1
         if self.phase != "open" or self._question is None:
             return  # the goodbye is said by the telephone service
         if not may_retry:
             self._end("model_unreachable", now)
             return
-        self._question = replace(self._question, number=self._question.number + 1, repeats=True)
-        self._number = self._question.number
         self._actions.append(signals.Counted("voice_reconnects"))
+        if not self._is_first:
+            self._ask(now, notes=(self.session.text("voice_go_on"),))
+            return
+        self._number += 1
+        self._question = replace(self._question, number=self._number, repeats=True)
         self._ask_model(self._question, now)
 
     def _note(self, text: str, *, asks: bool = False) -> None:

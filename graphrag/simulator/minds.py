@@ -10,14 +10,13 @@ from typing import Any, Final, Protocol, cast, final
 from graphrag.llm import base as llm
 from graphrag.llm.model_text import complete
 from graphrag.prompts.quoted_words import quoted
+from graphrag.relay.spoken_text import spoken
 
 Item = Mapping[str, Any]
 """An item of the conversation, as the interface writes it."""
 
 READ_ALOUD_CHARS = 600
-_LINK = re.compile(r"\{\{\s*\w+\s*:\s*([^{}|]+?)\s*(?:\|[^{}]*)?\}\}")
-_CODE = re.compile(r"[^.\n]*\n?```.*?(?:```|\Z)", re.DOTALL)
-_MARKS = re.compile(r"^\s*(?:[-*>]|#+|\d+\.)\s+|[*`]+", re.MULTILINE)
+_CODE = re.compile(r"[^.\n]*\n?```.*?(?:```|\Z)", re.DOTALL)  # with the line before it
 _LINES = re.compile(r"([.:;,!?]?)\s*\n\s*")
 _END = re.compile(r"[.!?](?=\s)")
 # in the first paragraph of answers without a model, which is not read aloud
@@ -97,8 +96,7 @@ class RulesMind:
 def read_aloud(text: str) -> str:
     """Returns an answer for reading aloud: shortened, without markup and code."""
     head, _, rest = text.partition("\n\n")
-    plain = _LINK.sub(r"\1", _CODE.sub("", rest if _NOTICE in head else text))
-    plain = _MARKS.sub("", plain).strip()
+    plain = spoken(_CODE.sub("", rest if _NOTICE in head else text)).strip()
     line = _LINES.sub(lambda match: f"{match[1] or '.'} ", plain)
     if len(line) <= READ_ALOUD_CHARS:
         return line

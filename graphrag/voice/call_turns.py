@@ -144,6 +144,8 @@ class CallKind:
         await self._chat.stop(turn, reason)
 
     async def fail(self, turn: Turn, fault: TurnFault) -> None:
+        """Stores the turn with what was said: the model may be asked to go on."""
+        turn.keep_partial_reply()
         self._answer_finished(turn)
         await self._chat.fail(turn, fault)
 
@@ -186,6 +188,8 @@ class CallTurns:
         self._task: asyncio.Task[None] | None = None
         self._fault: TurnFault | None = None
         self._is_kept = False  # the question of the last turn is in the thread
+        # words of the caller, and notes, that are not in the thread
+        self._unasked, self._notes = "", list[str]()
         self._answers: dict[int, list[str]] = {}  # ids of the messages of each answer
         self._cuts: list[signals.CutAnswer] = []
 
@@ -208,6 +212,10 @@ class CallTurns:
     def ask(self, asked: signals.AskModel) -> None:
         """Starts to answer. The answer before has ended."""
         self._fault = None
+        if not asked.repeats:
+            self._is_kept = False
+            self._unasked = f"{self._unasked}\n{asked.words}".strip()
+            self._notes += asked.notes
         self._task = self._parts.spawn(self._answer(asked))
         self._task.add_done_callback(lambda _: self._parts.spawn(self._report(asked.number)))
 
@@ -237,17 +245,20 @@ class CallTurns:
 
     async def _answer(self, asked: signals.AskModel) -> None:
         turn = self._new_turn()
+        number = turn.state.number
         before = {message.id for message in turn.messages}
         try:
             async with opening(turn):
                 await self._steps.caller.prepare()
-                await self._open(turn, asked)
+                await self._open(turn)
                 await turn.save("running")
-            self._is_kept = True
             await self._run(turn, asked.number)
         except Exception as exc:  # noqa: BLE001 - a failed answer; the call may go on
             self._fault = classify(exc)
         finally:
+            if self._is_kept or turn.state.number > number:
+                self._is_kept, self._unasked = True, ""
+                self._notes.clear()
             said = [m for m in turn.messages if isinstance(m, AssistantMessage)]
             self._answers[asked.number] = [m.id for m in said if m.id and m.id not in before]
             for number in list(self._answers)[:-KEPT_ANSWERS]:
@@ -279,20 +290,19 @@ class CallTurns:
             interactive=False,
         )
 
-    async def _open(self, turn: Turn, asked: signals.AskModel) -> None:
+    async def _open(self, turn: Turn) -> None:
         """Begins a turn with the caller's words, or with notes alone."""
         if turn.conversation.instructions is None:
             turn.conversation.insert_instructions(SystemMessage(content=self._prompt))
         rounds = self._steps.limits.rounds
-        notes = [SystemMessage(content=note, stable=False) for note in asked.notes]
-        if asked.repeats and self._is_kept:
+        notes = [SystemMessage(content=note, stable=False) for note in self._notes]
+        if self._is_kept:
             turn.begin(None, None, rounds=rounds)
             return
-        self._is_kept = False
-        if not asked.words:
+        if not self._unasked:
             turn.begin(None, None, rounds=rounds, notes=notes)
             return
-        question = UserMessage(content=asked.words)
+        question = UserMessage(content=self._unasked)
         if turn.graph_key:
             await self._graph.open(turn, question)  # with what is retrieved for it
         else:

@@ -235,3 +235,14 @@ async def test_a_listed_builder_that_cannot_be_loaded_is_a_wrong_setting(
     with pytest.raises(SettingsError, match="NODIUS_BODY_BUILDERS"):
         async with open_shared(settings):
             raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("engine", "lacks"), [("realtime", []), ("text", [("model_key_missing", "chat.provider")])]
+)
+async def test_calls_that_the_model_of_chats_answers_need_its_key(
+    engine: str, lacks: list[tuple[str, str]]
+) -> None:
+    voice = agent_document()["voice"] | {"engine": engine}
+    changes = {"channels": ["voice"], "voice": voice, "chat": {"provider": "anthropic"}}
+    assert await lacking(SmallWorld(), **changes) == lacks

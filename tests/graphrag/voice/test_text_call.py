@@ -23,9 +23,12 @@ GREETING = {"unknown_customer": "Greet them."}
 
 async def history(held: TextCall) -> list[tuple[str, str]]:
     """Return what the model remembers of both."""
-    kinds = {UserMessage: "user", AssistantMessage: "assistant"}
     messages = (await held.thread()).messages
-    return [(kinds[type(m)], m.content) for m in messages if type(m) in kinds]
+    return [
+        ("user" if isinstance(m, UserMessage) else "assistant", m.content)
+        for m in messages
+        if isinstance(m, UserMessage | AssistantMessage)
+    ]
 
 
 @by_clock
@@ -330,3 +333,32 @@ async def test_tokens_of_the_model_of_chats_are_those_of_the_call() -> None:
         usage = held.records.stored["usage"]
     assert (usage["textIn"], usage["textOut"], usage["audioIn"]) == (100, 10, 0)
     assert usage["costUsd"] == 0.0
+
+
+@by_clock
+async def test_a_model_that_fails_in_the_middle_of_an_answer_goes_on() -> None:
+    broken = ModelUnreachable(provider="scripted", reason="down")
+    script = ScriptedProvider(Says(text="We are open ", then=broken), "until six.")
+    async with script as model, text_call(shop(), model) as held:
+        held.phone.hears("Until when?")
+        await held.said("until six.\n")
+        held.phone.spoken()
+        await asyncio.sleep(1)
+        await held.hang_up()
+        said = [m.content for m in model.requests[1].messages[1:]]
+        transcript = await held.transcript()
+    assert said[:2] == ["Until when?", "We are open "]
+    assert "Go on where you were" in said[2]
+    assert [words for _, words in transcript] == ["Until when?", "We are open", "until six."]
+
+
+@by_clock
+async def test_words_that_the_next_ones_overtook_before_the_model_was_asked_are_not_lost() -> None:
+    async with ScriptedProvider("Both.") as model, text_call(shop(), model) as held:
+        held.phone.hears("A pizza.")
+        held.phone.hears("And a salad.")
+        await held.said("Both.\n")
+        users = [m.content for m in model.requests[-1].messages if isinstance(m, UserMessage)]
+        await held.hang_up()
+    assert "A pizza." in "\n".join(users)
+    assert "And a salad." in "\n".join(users)
