@@ -182,16 +182,16 @@ def test_transfers_and_recording_are_written_by_form(
     phone = form.locator("[data-section=phone]")
     for name, number in (("sales", "+33123456789"), ("boss", "sip:boss@example.com")):
         press(phone, "Add somebody")
-        somebody = phone.locator(".doc-tool").last
+        somebody = phone.locator(".doc-destination").last
         somebody.get_by_label("Name", exact=True).fill(name)
         somebody.get_by_label("Number or sip: address").fill(number)
-    sales = phone.locator(".doc-tool").first
+    sales = phone.locator(".doc-destination").first
     sales.get_by_label("How often it is called").fill("2")
     sales.get_by_label("If nobody answers at all").select_option("The agent takes a message")
     sales.get_by_label("Summary of the call").select_option(
         "Read to whoever answers, before they are connected"
     )
-    phone.locator(".doc-tool").last.get_by_role("button", name="Remove").click()
+    phone.locator(".doc-destination").last.get_by_role("button", name="Remove").click()
     phone.get_by_label("Record the agent's part of calls").check()
     press(panel, "Save as a new version")
     notice = phone.get_by_label("Notice", exact=True)

@@ -55,7 +55,7 @@ export function phoneForm(app, controls, { opened }) {
       const own = (...path) => () => [...DESTINATIONS, state.name, ...path];
       const title = h("strong");
       const number = h("span.doc-tool-line");
-      const element = h("details.doc-tool", { open: opened.has(key(name)), dataset: { destination: name }, ontoggle: () => opened[element.open ? "add" : "delete"](key(state.name)) },
+      const element = h("details.doc-destination", { open: opened.has(key(name)), dataset: { destination: name }, ontoggle: () => opened[element.open ? "add" : "delete"](key(state.name)) },
         h("summary", h("span.doc-tool-name", title, " ", number)), h("div.doc-part", ...fieldsOf(state, own),
           h("div.card-buttons", button("trash", f("phone.remove"), () => remove(state), { text: f("phone.remove") }))));
       element.addEventListener("input", say);
