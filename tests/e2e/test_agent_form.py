@@ -257,6 +257,30 @@ def written() -> dict[str, Any]:
     }
 
 
+def test_what_answers_calls_is_chosen_in_the_form_with_the_fields_of_that_alone(
+    place: Site, open_page: OpenPage
+) -> None:
+    put(place, {**written(), "agent": {"id": "orders", "name": "Orders"}})
+    page = open_page(place, panel=PANEL)
+    panel = page.locator(f"#panel-{PANEL}")
+    panel.get_by_role("button", name="Show: Orders").click()
+    form = panel.locator(".doc-form")
+    form.get_by_text("Greeting and voice").click()
+    voice = form.get_by_label("Voice", exact=True)
+    expect(voice).to_be_visible()
+    form.get_by_label("What answers calls").select_option(
+        "The model of chats; the telephone service hears and speaks"
+    )
+    expect(voice).to_have_count(0)
+    form.get_by_label("First words of a call").fill("Welcome to the shop.")
+    form.get_by_label("Words that callers are likely to say").fill("pizza, salad")
+    press(panel, "Save as a new version")
+    expect(panel.get_by_text("Document, version 2")).to_be_visible()
+    saved = stored(place, "orders")["voice"]
+    assert saved["engine"] == "text"
+    assert saved["speech"] == {"welcome": "Welcome to the shop.", "hints": ["pizza", "salad"]}
+
+
 def test_text_that_is_no_json_is_not_left_and_neither_is_a_field_that_cannot_be_read(
     place: Site, open_page: OpenPage
 ) -> None:
