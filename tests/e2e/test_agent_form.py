@@ -268,9 +268,7 @@ def test_what_answers_calls_is_chosen_in_the_form_with_the_fields_of_that_alone(
     form.get_by_text("Greeting and voice").click()
     voice = form.get_by_label("Voice", exact=True)
     expect(voice).to_be_visible()
-    form.get_by_label("What answers calls").select_option(
-        "The model of chats; the telephone service hears and speaks"
-    )
+    form.get_by_label("What answers calls").select_option("The model of chats")
     expect(voice).to_have_count(0)
     form.get_by_label("First words of a call").fill("Welcome to the shop.")
     form.get_by_label("Words that callers are likely to say").fill("pizza, salad")
