@@ -29,6 +29,10 @@ MAX_TERMS = 64  # distinct words of a question
 # its search, and how many it may look at to find enough of this graph.
 SPARE = 40
 SCAN_WIDTH = 200
+MAX_WIDTH = 1_000  # pgvector's
+# From 100,000 nodes on the width grows with the graph. Measured for the names of 1,000,000 nodes:
+# recall@20 is .65 in 6 ms with a width of 200, and .87 in 28 ms with 1,000.
+NODES_A_WIDTH = 500
 SCAN_TUPLES = 200_000
 
 BLOCK_ROWS = 4_000  # vectors read at one time
@@ -142,7 +146,7 @@ class GraphInTables:
         statement = sql.NEAREST.format(vector=query.field, half=f"{query.field}_half", dim=dim)
         unit = normalize(query.vector)
         wanted = SPARE + query.limit
-        width = min(1_000, max(SCAN_WIDTH, 2 * query.limit))  # pgvector's greatest is 1,000
+        width = min(MAX_WIDTH, max(SCAN_WIDTH, 2 * query.limit, self.row.nodes // NODES_A_WIDTH))
         _, rows = self.session.batch(
             Bound(sql.NEAREST_SCAN, {"ef": str(width), "tuples": str(SCAN_TUPLES)}),
             Bound(

@@ -20,6 +20,7 @@ from datasources.errors import RecordConflict
 from datasources.types import Document, parse_document
 from graphrag.agents import errors
 from graphrag.agents.model_refusal import ModelRefusal
+from graphrag.agents.voice_fields import VoiceEngine
 from graphrag.leases import now_ms
 from graphrag.roles import Person
 from graphrag.stored_records import change_record, check_version, readable
@@ -72,6 +73,7 @@ class StoredAgent(Document):
     name: str = ""
     type: str = "general"
     channels: tuple[str, ...] = ()
+    engine: VoiceEngine = "realtime"
     graphs: tuple[str, ...] = ()
     opening: str | None = None
     desired: Desired = "stopped"
@@ -319,6 +321,7 @@ def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
         "name": str(about.get("name", "")),
         "type": str(about.get("type", "general")),
         "channels": tuple(document.get("channels", ("chat", "voice"))),
+        "engine": document.get("voice", {}).get("engine", "realtime"),
         "graphs": tuple(document.get("graphs", ())),
         "opening": chat.get("opening"),
     }

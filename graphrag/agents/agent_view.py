@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, cast, final
 from datasources.base import Record, RecordStore
 from graphrag.agents.agent_store import Desired, StoredAgent
 from graphrag.agents.model_refusal import ModelRefusal
+from graphrag.agents.voice_fields import VoiceEngine
 from graphrag.answer_body import AnswerBody
 from tools.http.problems import DocumentProblem
 
@@ -42,7 +43,7 @@ class AgentSummary(AnswerBody):
     is not ok.
 
     `model_error`: what the service of its model refused in the last minutes.
-    `calls`: open conversations.
+    `engine`: what answers its calls. `calls`: open conversations.
     `source`: the list that it is kept in step with.
     """
 
@@ -50,6 +51,7 @@ class AgentSummary(AnswerBody):
     name: str
     type: str
     channels: list[Literal["chat", "voice"]]
+    engine: VoiceEngine
     graphs: list[str]
     opening: str | None = None
     state: State

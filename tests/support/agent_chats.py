@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from datasources.base import Database
 from datasources.types import Graph, Mutation, Node
@@ -18,7 +18,7 @@ from graphrag.agent.thread_store import Thread, Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agent.turn_steps import TurnSteps
-from graphrag.agents.chat_values import Locale, agent_part
+from graphrag.agents.chat_values import Locale, agent_part, http_sentence
 from graphrag.agents.chats import ChatAssistants
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import LifeParts
@@ -35,6 +35,8 @@ from graphrag.retrieval.retriever import Retriever
 from tests.support.agents import EDITOR, collected
 from tests.support.chosen_database import sample_database
 from tools.http.executor import HttpExecutor
+from tools.http.fetch import HttpClient
+from tools.http.secret_values import Secrets
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS
 from tools.tool_box import ToolBox
@@ -215,9 +217,5 @@ async def with_other_graph(database: Database) -> None:
     await source.create_graph(graph, Mutation(graph_key=OTHER, put_nodes=nodes))
 
 
-class _NoRequests(HttpExecutor):
-    def __init__(self) -> None:
-        """Sends nothing: a test that needs an API gives another."""
-
-
-NO_REQUESTS = _NoRequests()
+# Sends nothing: a test that needs an API gives another.
+NO_REQUESTS = HttpExecutor(cast(HttpClient, None), Secrets({}), lambda: 0, http_sentence)

@@ -10,8 +10,8 @@ const WORKLET = "/web/js/calls/sound-worklet.js";
 const MICROPHONE = { channelCount: 1, echoCancellation: true, noiseSuppression: true, autoGainControl: true };
 const REFUSED = { NotAllowedError: "talk.refused", SecurityError: "talk.refused", NotFoundError: "talk.no_microphone", OverconstrainedError: "talk.no_microphone", NotReadableError: "talk.busy", AbortError: "talk.busy" };
 
-// The agents that may be talked with. Pure.
-export const talkersOf = (agents) => (agents ?? []).filter(({ state, channels }) => state === "running" && channels?.includes("voice"));
+// The agents that may be talked with: calls of the text engine need a telephone. Pure.
+export const talkersOf = (agents) => (agents ?? []).filter(({ state, channels, engine }) => state === "running" && engine !== "text" && channels?.includes("voice"));
 
 // Returns `{element, draw()}`. `onCall(callId)` is called when a call begins.
 export function createTalk(app, { onCall }) {
