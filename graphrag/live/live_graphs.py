@@ -22,6 +22,9 @@ from graphrag.workers import end_tasks
 log = logging.getLogger(__name__)
 
 LEAST_S = 0.02  # between two looks for notices
+# Time in which graphs are tried again that could not be recovered: longer than a lease of a server
+# that crashed (15 s), and than ArangoDB keeps what it was writing locked (60 s).
+RECOVERY_MS = 90_000
 
 Name = tuple[str, str]
 
@@ -61,7 +64,7 @@ class LiveGraphs:
         self._owner = new_owner()
         self._open: dict[Name, LiveGraph] = {}
         self._locks: dict[Name, asyncio.Lock] = {}
-        self._unrecovered: set[Name] = set()
+        self._unrecovered: dict[Name, int] = {}  # until when each is tried again
         self._ticker: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -137,16 +140,21 @@ class LiveGraphs:
     async def recover(self, workspace: str) -> list[str]:
         """Saves the changes in journals of servers that crashed; returns the keys of their graphs.
 
-        Skips graphs that another server has open, and those that the database still locks for a
-        server that crashed: `tick` tries them again. To be called once when a workspace is opened.
-        Raises: SourceError.
+        Skips graphs that another server holds, or that the database locks; it may have crashed a
+        moment ago, so `tick` tries them again for a while. To be called once when a workspace is
+        opened. Raises: SourceError.
         """
-        graph_keys = await journalled_graphs(self._records(workspace))
-        return [key for key in graph_keys if await self._is_recovered((workspace, key))]
+        until = self._clock() + RECOVERY_MS
+        recovered: list[str] = []
+        for graph_key in await journalled_graphs(self._records(workspace)):
+            self._unrecovered[workspace, graph_key] = until
+            if await self._is_recovered((workspace, graph_key)):
+                recovered.append(graph_key)
+        return recovered
 
     async def _is_recovered(self, name: Name) -> bool:
         """Saves the changes in the journal of one graph. Returns False if it was skipped."""
-        self._unrecovered.discard(name)
+        until = self._unrecovered.pop(name)
         if self.get(*name) is not None:
             return False
         try:
@@ -156,8 +164,8 @@ class LiveGraphs:
             await self.forget(*name)
             return False
         except (SourceBusy, DatabaseBusy, LiveError) as exc:
-            if not isinstance(exc, LiveError):
-                self._unrecovered.add(name)
+            if self._clock() < until:
+                self._unrecovered[name] = until
             log.info("not_recovered", extra={"error": type(exc).__name__})
             return False
         return True
@@ -182,7 +190,7 @@ class LiveGraphs:
                 await live.show_stored()
 
     async def tick(self) -> None:
-        """Does the due work of every open graph once, and recovers those that were locked."""
+        """Does the due work of every open graph once, and recovers those that were skipped."""
         for name in list(self._unrecovered):
             await self._is_recovered(name)
         opened = list(self._open.items())

@@ -13,7 +13,6 @@ import pytest
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RevisionConflict, SourceBusy, SourceUnavailable
 from datasources.types import Mutation
-from graphrag.leases import now_ms
 from graphrag.live import LiveElsewhere, LiveGraphClosed, LiveGraphs, LiveOptions
 from graphrag.live.edits import create_elements, delete_elements
 from graphrag.live.errors import EditNotKept
@@ -227,7 +226,8 @@ async def test_a_graph_that_the_database_locks_for_a_dead_server_is_recovered_la
     async with a_bench(database) as dead:
         await dead.rename("b", "kept")
         records: Any = LockedRecords
-        graphs = LiveGraphs(database.source, records, clock=lambda: now_ms() + LONG)
+        clock = dead.clock
+        graphs = LiveGraphs(database.source, records, clock=lambda: clock() + LONG)
         assert await graphs.recover(WORKSPACE) == []
         await graphs.tick()
         assert len(await dead.journal()) == 1
@@ -236,6 +236,25 @@ async def test_a_graph_that_the_database_locks_for_a_dead_server_is_recovered_la
         assert await dead.journal() == []
         assert (await dead.stored_node("b")).data == {"name": "kept"}
         await graphs.tick()
+        await graphs.__aexit__()
+
+
+async def test_a_graph_whose_dead_server_still_has_its_lease_is_recovered_once_that_has_lapsed() -> (
+    None
+):
+    database = await fresh_database()
+    later_ms = 0
+    async with a_bench(database) as dead:
+        await dead.rename("b", "kept")
+        clock = dead.clock
+        graphs = LiveGraphs(database.source, database.records, clock=lambda: clock() + later_ms)
+        assert await graphs.recover(WORKSPACE) == []
+        await graphs.tick()
+        assert len(await dead.journal()) == 1
+        later_ms = 2 * graphs.options.held_ms
+        await graphs.tick()
+        assert await dead.journal() == []
+        assert (await dead.stored_node("b")).data == {"name": "kept"}
         await graphs.__aexit__()
 
 
