@@ -235,7 +235,8 @@ class AgentDocument(DocumentPart):
         "Keys of the graphs that it reads.", [], max_length=20
     )
     graph_tools: Literal["all", "none"] | list[Annotated[str, Field(max_length=64)]] = described(
-        "Which tools that read graphs it has: all, none or their names.", "all"
+        "Which tools that read graphs it has: all but search_workspace, none or their names.",
+        "all",
     )
     permissions: AgentPermissions = described(
         "What it may do to graphs.", default_factory=AgentPermissions
