@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
+from graphrag.agents.agent_list import read_list
 from graphrag.agents.document import SCHEMA_ID, AgentDocument, agent_schema
 from graphrag.agents.document_check import WARNINGS, CheckedDocument, check_document
 from graphrag.agents.loading import read_document
@@ -307,13 +308,17 @@ def test_no_changed_document_raises_and_a_refusal_names_where_what_and_what_is_a
     assert count * 0.5 < refused < count
 
 
-def test_the_documents_of_the_manual_are_right_and_each_code_has_a_meaning_in_both_languages() -> (
-    None
-):
+def test_the_documents_of_the_manual_are_right_and_each_code_has_a_meaning_in_both_languages(
+    tmp_path: Path,
+) -> None:
     manual = (Path(__file__).parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
     examples = re.findall(r"```(?:yaml|json)\n(.*?)```", manual, re.DOTALL)
-    assert len(examples) == 2
-    assert [found(check_document(example)) for example in examples] == [[], []]
+    *documents, listed = examples
+    assert len(documents) == 2
+    assert [found(check_document(document)) for document in documents] == [[], []]
+    (tmp_path / "list.yaml").write_text(listed)
+    (tmp_path / "template.yaml").write_text(documents[0])
+    assert read_list(tmp_path / "list.yaml").file.on_missing == "stop"
     for code in ERRORS | WORLD_ERRORS | WARNINGS:
         assert text(f"problem_{code}", "en") != text(f"problem_{code}", "fr")
 
