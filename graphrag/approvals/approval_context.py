@@ -281,17 +281,16 @@ class ApprovalContext:
             approval.changed(status=status, decision=decided, result=outcome), status
         )
 
-    async def expire(self, approval: Approval, *, graph_is_gone: bool = False) -> Approval:
-        """Closes a pending approval that was not decided in time, or whose graph was deleted.
+    async def expire(
+        self, approval: Approval, status: Status = "expired", why: Reason | None = None
+    ) -> Approval:
+        """Closes a pending approval that nobody decided in time; `why`: another reason.
+
         Returns the closed approval.
         """
         decided = Decided(verdict="expire", by=SYSTEM, role=SYSTEM, at=self.clock())
         try:
-            if graph_is_gone:
-                return await self.close(
-                    approval, "failed", decided, Reason(code="failed_graph_gone")
-                )
-            return await self.close(approval, "expired", decided)
+            return await self.close(approval, status, decided, why)
         except RecordConflict:  # another decision was first
             return await self.stored(approval.id) or approval
 

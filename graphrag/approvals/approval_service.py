@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, cast, final
 
 from datasources.base import GraphDataSource, MutableGraphDataSource, RecordStore, RecordWrite
-from graphrag.approvals.approval import KIND, Approval, Decision, Status
+from graphrag.approvals.approval import KIND, Approval, Decision, Reason, Status
 from graphrag.approvals.approval_context import TTL_MS, ApprovalContext, Fence
 from graphrag.approvals.decisions import decide, decide_by_policy
 from graphrag.approvals.discussion import comment
@@ -207,14 +207,17 @@ class Approvals:
         while waiting := await self.context.find(
             graph_key=graph_key, thread_id=thread_id, status="pending"
         ):
-            closed += [await self.context.expire(approval) for approval in waiting]
+            closed += [
+                await self.context.expire(approval, "stale", Reason(code="stale_replaced"))
+                for approval in waiting
+            ]
         return closed
 
     async def close_for_gone_graph(self, graph_key: str) -> None:
         """Closes the undecided proposals about a deleted graph. Runs that wait for them end."""
         while waiting := await self.context.find(graph_key=graph_key, status="pending"):
             for approval in waiting:
-                await self.context.expire(approval, graph_is_gone=True)
+                await self.context.expire(approval, "failed", Reason(code="failed_graph_gone"))
 
     async def expire_due(self, *, limit: int) -> list[Approval]:
         """Closes at most `limit` of the oldest proposals whose time is over. Returns them."""

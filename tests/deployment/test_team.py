@@ -69,8 +69,9 @@ def _started(
             kept.write_text(found[1], encoding="utf-8")
         with httpx2.Client(base_url=address[1], trust_env=False, timeout=60) as client:
             bearer = {"Authorization": f"Bearer {kept.read_text(encoding='utf-8')}"}
-            codes = (client.get("api/me").status_code, client.get("api/me", headers=bearer))
-            answers = (codes[0], codes[1].status_code)
+            nobody, admin = client.get("api/me"), client.get("api/me", headers=bearer)
+            assert admin.status_code == 200, (admin.text, lines)
+            answers = (nobody.status_code, admin.status_code)
         process.terminate()
         lines.append(process.stdout.read())
     return answers, "".join(lines)

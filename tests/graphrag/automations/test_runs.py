@@ -210,7 +210,9 @@ async def test_the_next_run_replaces_one_that_waits_for_people() -> None:
         assert old.session.end_reason is EndReason.CANCELLED
         assert new.session.end_reason is EndReason.COMPLETED
         (approval,) = await night.approvals.list(by=REVIEWER)
-        assert approval.status == "expired"
+        assert approval.result is not None
+        assert approval.result.reason is not None
+        assert (approval.status, approval.result.reason.code) == ("stale", "stale_replaced")
         assert any("replaced" in str(message.content) for message in provider.requests[-1].messages)
 
 

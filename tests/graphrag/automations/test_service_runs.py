@@ -61,7 +61,9 @@ async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_d
     second = await setting.service.run(key, EDITOR, supersede=True)
     assert title(proposed, "en") in json.dumps(second.conversation_history, ensure_ascii=False)
     left = await setting.services.approvals.get(proposed.id, EDITOR)
-    assert left.status == "expired"
+    assert left.result is not None
+    assert left.result.reason is not None
+    assert (left.status, left.result.reason.code) == ("stale", "stale_replaced")
 
 
 async def test_of_runs_that_are_replaced_at_the_same_moment_one_is_left(setting: Setting) -> None:

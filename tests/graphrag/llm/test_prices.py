@@ -12,7 +12,7 @@ from graphrag.app.wiring import open_shared
 from graphrag.config import SettingsError, load_settings
 from graphrag.llm.base import UsageReport
 from graphrag.llm.registry import Pricing, RealtimeTokens, choose, embedding_pricing
-from graphrag.voice.call_recorder import tokens_of
+from graphrag.realtime.model_messages import tokens_of
 
 MODEL = "gpt-realtime"
 DONE: dict[str, Any] = {

@@ -9,6 +9,7 @@ import { loadApprovals, readApproval, take } from "./book.js";
 const MOST_NOTICES = 3; // at once; more are one notice
 const FALLBACK_MS = 30_000;
 const LIMIT = 200;
+const SYSTEM = "system"; // who closes what nobody decided
 
 // Keeps approvals, `conflicts`, `decidable` and the tab's badge of the store up to date, and tells of decisions. The panel
 // sets `app.reviews.wanted()`, the filter of the list that is shown, or null; `load()` reads that list once more and
@@ -60,7 +61,8 @@ export function mountNews(app) {
     try {
       const { title } = store.get().approvals.get(one.approvalId) ?? (await readApproval(app, one.approvalId));
       await app.people.named(one.userId);
-      app.toast("news", t(`news.${one.event}`, { who: personName(app, one.userId), what: title }), { action: { label: t("news.show"), run: () => show(one) } });
+      const isReplaced = one.event === "stale" && one.userId === SYSTEM;
+      app.toast("news", t(`news.${isReplaced ? "replaced" : one.event}`, { who: personName(app, one.userId), what: title }), { action: { label: t("news.show"), run: () => show(one) } });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // the list of what was decided shows it too
     }
