@@ -26,7 +26,7 @@ export function createRunView(app, sessionId, { onBack, onChange }) {
   const element = h("section.auto-run-view", { "aria-busy": "true" }, top, proposals.element, said);
   const live = h("div.auto-live");
   element.append(live);
-  const view = { run: null, approvals: [], error: null, isGone: false, stream: null };
+  const view = { run: null, approvals: [], error: null, isGone: false, stream: null, asked: 0, shown: 0 }; // asked, shown: numbers of looks
   const stopWatching = watchRuns(app, look);
   const stops = [store.on("lang", draw), app.socket.on("open", follow)];
   draw();
@@ -41,12 +41,14 @@ export function createRunView(app, sessionId, { onBack, onChange }) {
     proposals.destroy();
   }
 
+  // Reads the run again. What an earlier look reads later is not shown: it may be older.
   async function look() {
+    const number = ++view.asked;
     try {
       const run = await getRun(app.api, sessionId);
       const approvals = await loadApprovals(app, { threadId: sessionId, limit: SEARCHED });
-      if (view.isGone) return;
-      Object.assign(view, { run, error: null, approvals });
+      if (view.isGone || number < view.shown) return;
+      Object.assign(view, { run, error: null, approvals, shown: number });
       view.approvals.toSorted((one, other) => one.created - other.created).forEach((approval) => proposals.add(approval));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
