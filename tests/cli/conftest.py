@@ -71,6 +71,15 @@ def demo_db(demo_file: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return url
 
 
+@pytest.fixture
+def demo_copy(demo_file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A database file of one's own with the sample graphs, embedded. For tests that store."""
+    file = folder / "demo.db"
+    shutil.copyfile(demo_file, file)
+    monkeypatch.setenv("NODIUS_DB", f"sqlite:{file}")
+    return file
+
+
 @pytest.fixture(scope="session")
 def nba_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("nba") / "nba.db"

@@ -86,7 +86,7 @@ def test_what_is_not_there_ends_with_3(demo_db: str) -> None:
 
 @pytest.mark.slow
 def test_a_delivered_script_holds_and_its_call_is_kept_replayed_and_forgotten(
-    demo_db: str, folder: Path, env: Env
+    demo_copy: Path, folder: Path, env: Env
 ) -> None:
     """Also: it is recorded, the interrupted answer is silent within 150 ms, no
     trial agent stays.
@@ -258,7 +258,7 @@ def test_a_replay_ends_transfers_as_they_ended(changes: dict[str, Any], dials: l
     ("dials", "steps"), [("[busy, no-answer]", BACK), ("[busy, answered]", PUT_THROUGH)]
 )
 def test_a_script_says_who_answers_a_transfer(
-    demo_db: str, folder: Path, dials: str, steps: str
+    demo_copy: Path, folder: Path, dials: str, steps: str
 ) -> None:
     (folder / "desk.json").write_text(json.dumps(TRANSFERRING))
     (folder / "asked.yaml").write_text(TRANSFER_SCRIPT.format(dials=dials, steps=steps))
@@ -298,7 +298,7 @@ steps:
 
 
 def test_an_agent_that_the_model_of_chats_answers_is_called_without_any_model(
-    demo_db: str, folder: Path
+    demo_copy: Path, folder: Path
 ) -> None:
     (folder / "reader.yaml").write_text(TEXT_AGENT)
     (folder / "reader_script.yaml").write_text(TEXT_SCRIPT)
