@@ -74,7 +74,7 @@ class PhoneMessages:
 
     def read(self, text: str) -> Signal | StreamStart | None:
         """Returns the signal of a message, None if it has none. Raises: MessageRefused."""
-        message = _parsed(text)
+        message = parsed_message(text)
         handler = _HANDLERS.get(str(message.get("event"))) if message is not None else None
         if message is None or handler is None:
             return self._ignored()
@@ -114,8 +114,8 @@ class PhoneMessages:
         stream_id = start.get("streamSid", message.get("streamSid"))
         parameters: Mapping[str, Any] = start.get("customParameters") or {}
         begun = StreamStart(
-            stream_id=_matched(_ID, stream_id),
-            call_sid=start.get("callSid") and _matched(_ID, start["callSid"]),
+            stream_id=matched(_ID, stream_id),
+            call_sid=start.get("callSid") and matched(_ID, start["callSid"]),
             token=str(parameters.get("token", ""))[:500],
         )
         self._started = True
@@ -133,13 +133,14 @@ class PhoneMessages:
         return PhoneMark(str(message["mark"]["name"])[:100])
 
     def on_dtmf(self, message: Mapping[str, Any]) -> PhoneDigit:
-        return PhoneDigit(_matched(_DIGIT, message["dtmf"]["digit"]))
+        return PhoneDigit(matched(_DIGIT, message["dtmf"]["digit"]))
 
     def on_stop(self, message: Mapping[str, Any]) -> PhoneStopped:  # noqa: ARG002 - signature of the handlers
         return PhoneStopped()
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def parsed_message(text: str) -> dict[str, Any] | None:
+    """Returns a message of at most `MESSAGE_BYTES`, None if it is no JSON object."""
     if len(text) > MESSAGE_BYTES:
         return None
     try:
@@ -149,7 +150,7 @@ def _parsed(text: str) -> dict[str, Any] | None:
     return cast(dict[str, Any], message) if isinstance(message, dict) else None
 
 
-def _matched(pattern: re.Pattern[str], value: Any) -> str:
+def matched(pattern: re.Pattern[str], value: Any) -> str:
     """Returns a text that matches a pattern. Raises: ValueError, TypeError."""
     if pattern.fullmatch(value) is None:
         raise ValueError

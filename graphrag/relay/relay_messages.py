@@ -11,17 +11,18 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 import orjson
 
 from graphrag.bridge import signals
 from graphrag.bridge.phone_messages import (
-    MESSAGE_BYTES,
     PROTOCOL_ERROR,
     REFUSED,
     MessageRefused,
     StreamStart,
+    matched,
+    parsed_message,
 )
 from graphrag.bridge.signals import Signal
 
@@ -50,7 +51,7 @@ class RelayMessages:
 
     def read(self, text: str) -> Signal | StreamStart | None:
         """Returns the signal of a message, None if it has none. Raises: MessageRefused."""
-        message = _parsed(text)
+        message = parsed_message(text)
         if message is None:
             raise self._refused("no JSON object")
         handler = _HANDLERS.get(str(message.get("type")))
@@ -75,8 +76,8 @@ class RelayMessages:
         parameters: Mapping[str, Any] = message.get("customParameters") or {}
         call_sid = message.get("callSid")
         begun = StreamStart(
-            stream_id=_matched(_ID, message["sessionId"]),
-            call_sid=None if call_sid is None else _matched(_ID, call_sid),
+            stream_id=matched(_ID, message["sessionId"]),
+            call_sid=None if call_sid is None else matched(_ID, call_sid),
             token=str(parameters.get("token", ""))[:500],
         )
         self._started = True
@@ -93,7 +94,7 @@ class RelayMessages:
         return signals.CallerInterrupted(words, max(0, after_ms))
 
     def on_dtmf(self, message: Mapping[str, Any]) -> signals.PhoneDigit:
-        return signals.PhoneDigit(_matched(_DIGIT, message["digit"]))
+        return signals.PhoneDigit(matched(_DIGIT, message["digit"]))
 
     def on_error(self, message: Mapping[str, Any]) -> None:
         """Logs what the service objects to. It goes on, without the message that was wrong."""
@@ -108,27 +109,10 @@ class RelayMessages:
         return None
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
-    if len(text) > MESSAGE_BYTES:
-        return None
-    try:
-        message: Any = orjson.loads(text)
-    except ValueError:
-        return None
-    return cast(dict[str, Any], message) if isinstance(message, dict) else None
-
-
 def _text(value: Any) -> str:
     """Returns a text. Raises: TypeError."""
     if not isinstance(value, str):
         raise TypeError
-    return value
-
-
-def _matched(pattern: re.Pattern[str], value: Any) -> str:
-    """Returns a text that matches a pattern. Raises: ValueError, TypeError."""
-    if pattern.fullmatch(value) is None:
-        raise ValueError
     return value
 
 

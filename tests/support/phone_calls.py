@@ -32,6 +32,7 @@ from graphrag.voice.call_service import CallService
 from graphrag.voice.call_setup import EarlierPart
 from graphrag.voice.call_slots import CallSlots
 from graphrag.voice.dependencies import CallDependencies
+from graphrag.voice.follow_up import FollowUp
 from tests.support.agent_life import (
     LOCALE,
     Api,
@@ -335,3 +336,16 @@ async def call_of(server: PhoneServer, call_id: str) -> Call:
 
 def with_limit(most: int) -> Any:
     return compiled(document(limits={"max_calls": most}))
+
+
+async def dialled(
+    server: PhoneServer, call_id: str, after: FollowUp, status: str, **report: str
+) -> FollowUp:
+    """Report to a server how an attempt ended, as the telephone service does."""
+    return await server.calls.after_dial(
+        call_id,
+        agent_id="shop",
+        tried=after.tried,
+        number=after.number,
+        report={"DialCallStatus": status, "CallStatus": "in-progress"} | report,
+    )
