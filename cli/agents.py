@@ -382,7 +382,7 @@ async def twilio(services: Services, agent_id: IdArgument) -> Output:
     fallback = without_service(agent, services.life.locale)
 
     def show() -> None:
-        render.line(f"A call comes in: Webhook, {url}, HTTP POST")
+        render.line(f"A call comes in: Webhook, {url}, HTTP POST", copied=True)
         render.line("Primary handler fails: TwiML Bin, with this text:")
         render.passage(fallback)
         if settings.public_url is None:
@@ -425,6 +425,7 @@ def demo_api(
 ) -> None:
     """Serve the API of the sample documents on loopback."""
     render.note(
-        f"Listening on http://127.0.0.1:{port}; set NODIUS_AGENT_HTTP_ALLOW=127.0.0.1:{port}."
+        f"Listening on http://127.0.0.1:{port}; set NODIUS_AGENT_HTTP_ALLOW=127.0.0.1:{port}.",
+        copied=True,
     )
     serve_demo_api(port)

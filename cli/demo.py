@@ -155,7 +155,8 @@ async def _answered(services: Services, question: str) -> str:
 
 def _show_page(address: str, *, fragment: str, opens: bool) -> None:
     opened = opens and open_page(address + fragment)
-    render.line(f"{address}{fragment} ({'opened in your browser; ' if opened else ''}Ctrl-C ends)")
+    what_next = f"({'opened in your browser; ' if opened else ''}Ctrl-C ends)"
+    render.line(f"{address}{fragment} {what_next}", copied=True)
 
 
 async def _import(services: Services) -> None:

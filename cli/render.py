@@ -42,12 +42,13 @@ def json_line(value: Any) -> None:
     sys.stdout.flush()
 
 
-def line(text: str = "", style: str | None = None) -> None:
+def line(text: str = "", style: str | None = None, *, copied: bool = False) -> None:
     """Prints one line. Control characters and characters that hide or reorder others are made
     visible, and line feeds show as `⏎`. A line that is wider than the terminal continues on the
-    next one, after a mark.
+    next one, after a mark. A `copied` line has no mark: it is one of this program alone, with a
+    link or a command that people copy.
     """
-    _print(out, _wrapped("", _one_line(text), out), style)
+    _print(out, _rows(_one_line(text), out, copied=copied), style)
 
 
 def passage(text: str, style: str | None = None) -> None:
@@ -84,9 +85,9 @@ def piece(text: str) -> None:
     out.print(Text(_harmless(text)), end="")
 
 
-def note(text: str) -> None:
-    """Prints a line on standard error, where it does not mix with data."""
-    _print(err, _wrapped("", _one_line(text), err), "dim")
+def note(text: str, *, copied: bool = False) -> None:
+    """Prints a line on standard error, where it does not mix with data. `copied` as for `line`."""
+    _print(err, _rows(_one_line(text), err, copied=copied), "dim")
 
 
 def fault(text: str) -> None:
@@ -102,6 +103,10 @@ def heading(text: str) -> None:
 def _print(console: Console, rows: Sequence[str], style: str | None) -> None:
     for row in rows:
         console.print(Text(row, style=style or ""))
+
+
+def _rows(text: str, console: Console, *, copied: bool) -> list[str]:
+    return [text] if copied else _wrapped("", text, console)
 
 
 def _one_line(text: str) -> str:

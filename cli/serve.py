@@ -53,7 +53,7 @@ def serve(
     token = None
     if keep_secret is not None:
         try:
-            settings, token = with_kept_secret(settings, keep_secret, render.note)
+            settings, token = with_kept_secret(settings, keep_secret, _note_to_copy)
         except OSError as exc:
             usage_error(f"the secret cannot be kept in {keep_secret}: {exc.strerror or exc}")
 
@@ -61,9 +61,14 @@ def serve(
         _say(address)
         if token is not None:
             page = settings.public_url or address
-            render.line(f"sign in as an admin within 12 hours: {page.rstrip('/')}/#invite={token}")
+            link = f"{page.rstrip('/')}/#invite={token}"
+            render.line(f"sign in as an admin within 12 hours: {link}", copied=True)
 
     serve_settings(settings, on_ready=said)
+
+
+def _note_to_copy(text: str) -> None:
+    render.note(text, copied=True)
 
 
 def serve_settings(
@@ -80,7 +85,7 @@ def serve_settings(
 
 
 def _say(address: str) -> None:
-    render.line(f"nodius serves its page at {address} (Ctrl-C ends)")
+    render.line(f"nodius serves its page at {address} (Ctrl-C ends)", copied=True)
 
 
 async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port: bool) -> None:

@@ -34,7 +34,8 @@ def test_the_first_start_of_the_image_prints_how_to_sign_in_and_the_second_keeps
     tmp_path: Path,
 ) -> None:
     command = json.loads(" ".join(instructions("CMD")[-1]))
-    environment = {**os.environ, **image_environment(), "NODIUS_PORT": "0"}
+    # A terminal of 80 columns must not divide the link that is copied from it.
+    environment = {**os.environ, **image_environment(), "NODIUS_PORT": "0", "COLUMNS": "80"}
     said = [_started(tmp_path, command, environment) for _ in range(2)]
     token = re.search(r"#invite=(\S+)", said[0][1])
     assert token is not None
@@ -56,22 +57,28 @@ def _started(
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
+        try:
+            answers, printed = _answers(process, folder / "token")
+        finally:
+            process.terminate()
         assert process.stdout is not None
-        lines: list[str] = []
-        while not (address := re.search(r"serves its page at (\S+)", "".join(lines))):
+        return answers, printed + process.stdout.read()
+
+
+def _answers(process: subprocess.Popen[str], kept: Path) -> tuple[tuple[int, int], str]:
+    """Signs in with the token of the printed link, which later starts find in the file `kept`."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    while not (address := re.search(r"serves its page at (\S+)", "".join(lines))):
+        lines.append(process.stdout.readline())
+        assert lines[-1], lines
+    if not kept.exists():
+        while not (found := re.search(r"#invite=(\S+)", "".join(lines))):
             lines.append(process.stdout.readline())
             assert lines[-1], lines
-        kept = folder / "token"
-        if not kept.exists():
-            while not (found := re.search(r"#invite=(\S+)", "".join(lines))):
-                lines.append(process.stdout.readline())
-                assert lines[-1], lines
-            kept.write_text(found[1], encoding="utf-8")
-        with httpx2.Client(base_url=address[1], trust_env=False, timeout=60) as client:
-            bearer = {"Authorization": f"Bearer {kept.read_text(encoding='utf-8')}"}
-            nobody, admin = client.get("api/me"), client.get("api/me", headers=bearer)
-            assert admin.status_code == 200, (admin.text, lines)
-            answers = (nobody.status_code, admin.status_code)
-        process.terminate()
-        lines.append(process.stdout.read())
-    return answers, "".join(lines)
+        kept.write_text(found[1], encoding="utf-8")
+    with httpx2.Client(base_url=address[1], trust_env=False, timeout=60) as client:
+        bearer = {"Authorization": f"Bearer {kept.read_text(encoding='utf-8')}"}
+        nobody, admin = client.get("api/me"), client.get("api/me", headers=bearer)
+    assert admin.status_code == 200, (admin.text, lines)
+    return (nobody.status_code, admin.status_code), "".join(lines)
