@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cli.common import usage_error
 from cli.options import OptionGroup, flag, option
+from cli.usual_schedules import FORMS, cron_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,10 @@ class AutomationOptions(OptionGroup):
     message: Annotated[str | None, option("--message -m", "TEXT", "The task.")] = None
     cron: Annotated[
         str | None, option("--cron", "CRON", "Schedule in five fields, such as '0 2 * * 1-5'.")
+    ] = None
+    every: Annotated[
+        str | None,
+        option("--every", "WORDS", f"Schedule in words instead: {FORMS}."),
     ] = None
     at: Annotated[
         list[str] | None,
@@ -49,7 +54,7 @@ class AutomationOptions(OptionGroup):
         given = {
             "name": name,
             "message": self.message,
-            "cron": self.cron,
+            "cron": self.cron if self.every is None else self._cron_of(self.every),
             "dates": [_instant(each) for each in self.at] if self.at else None,
             "event": self.event,
             "timezone": self.timezone,
@@ -57,6 +62,14 @@ class AutomationOptions(OptionGroup):
             "blocks": blocks or None,
         }
         return {field: value for field, value in given.items() if value is not None}
+
+    def _cron_of(self, every: str) -> str:
+        if self.cron is not None:
+            usage_error("give --every or --cron, not both")
+        try:
+            return cron_of(every)
+        except ValueError as exc:
+            usage_error(f"--every {exc}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

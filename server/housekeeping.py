@@ -9,12 +9,14 @@ import logging
 import time
 
 from datasources.types import ROOT_WORKSPACE
+from graphrag.agent.thread_store import SESSION_KIND
 from graphrag.app.deleted_graphs import KIND, purge
 from graphrag.app.history_term import compact_history
 from graphrag.app.wiring import Shared
 from graphrag.approvals.stored_parts import UNDO
+from graphrag.automations.automation_store import Automations
+from graphrag.automations.last_seen import DAY_MS, forget_unseen, mark_tick
 from graphrag.automations.last_seen import KIND as MEMBER
-from graphrag.automations.last_seen import forget_unseen, mark_tick
 from graphrag.leases import new_owner, now_ms
 from server.metrics import Metrics
 from server.open_workspaces import OpenWorkspaces, Workspace
@@ -58,12 +60,16 @@ async def _expire_once(due: dict[str, Workspace]) -> None:
 async def purge_old_records(shared: Shared, workspaces: OpenWorkspaces) -> None:
     """Removes deleted graphs whose term is over, and ends deletions that a kill interrupted.
 
-    Also removes undo information beyond its term, and the records of people who were not seen for
-    as long: their names are shown beside these changes.
+    Also removes runs of automations, and undo information, beyond their terms, and the records of
+    people who were not seen for as long as undo is kept: their names are shown beside changes.
     """
     database = shared.database
     for name in await database.workspaces(KIND):
         await purge((await workspaces.get(name)).services.approvals)
+    kept_from = now_ms() - shared.settings.automation_keep_days * DAY_MS
+    for name in await database.workspaces(SESSION_KIND):
+        automations = Automations(database.records(name), workspace=name)
+        await automations.prune_ended(before=kept_from)
     days = shared.settings.undo.days
     for name in await database.workspaces(UNDO):
         await compact_history(

@@ -37,6 +37,7 @@ from graphrag.sessions.agent_session import (
     STATUS_OF,
     AgentSession,
     RunBudget,
+    RunLimit,
     SessionReport,
 )
 from graphrag.sessions.machine import SessionEvent, SessionLimits, Transition
@@ -115,7 +116,8 @@ class RunKind:
         """
         session = session_of(turn.stored.thread)
         given = {fact for fact in facts if fact}
-        if self.order.budget.is_spent_by(session):
+        spent = self.order.budget.reached_by(session)
+        if spent is not None:
             given.add("budget_spent")
         event = SessionEvent(name=name, facts=frozenset(given), reason=reason, data=data or {})
         transition = session.after(event, self.order.limits, self._clock())
@@ -124,7 +126,7 @@ class RunKind:
             log.info("event_refused", extra=refused | {"sessionId": turn.thread_id})
             return None
         turn.change_thread(session=transition.state)
-        turn.conversation.add(*notes_of(transition, turn.language))
+        turn.conversation.add(*notes_of(transition, turn.language, spent=spent))
         return transition
 
     def end_actions(
@@ -337,17 +339,23 @@ def _edit(turn: Turn, **changes: Any) -> None:
     turn.change_thread(session=session.model_copy(update=changes))
 
 
-def notes_of(transition: Transition[AgentSession], language: Language) -> list[SystemMessage]:
+def notes_of(
+    transition: Transition[AgentSession], language: Language, *, spent: RunLimit | None = None
+) -> list[SystemMessage]:
     """Returns the system messages of a transition, except FORMAT_ERROR, which says what was
     wrong and is added by the turn.
+
+    Args:
+        spent: the limit of the run's budget that is reached; None: it is the number of calls.
     """
-    calls = str(transition.state.roundtrips)
-    tokens = str(transition.state.usage.tokens)
-    return [
-        _note(kind, language, calls=calls, tokens=tokens)
-        for kind in transition.notes
-        if kind != "FORMAT_ERROR"
-    ]
+    used = transition.state.usage
+    facts = {
+        "limit": text(f"run_limit_{spent or 'calls'}", language),
+        "calls": str(transition.state.roundtrips),
+        "tokens": str(used.tokens),
+        "cost": f"{used.cost_usd:.4f}",
+    }
+    return [_note(kind, language, **facts) for kind in transition.notes if kind != "FORMAT_ERROR"]
 
 
 def _note(kind: SystemKind, language: Language, **facts: str) -> SystemMessage:

@@ -3,7 +3,7 @@
 Decision: a deleted graph does not exist as a graph. It is packed into a record and its documents
 are removed. So on every store, readers, searches and other programs need not know about deletion,
 and its key is free again. What depends on it: editors are disconnected, pending proposals are
-closed as failed, automations pause themselves ("graph_gone") and stay paused after a restore;
+closed as failed, automations pause at the next tick ("graph_gone") and stay paused after a restore;
 conversations, history and the audit log stay. Vectors are computed again. After KEPT_MS the copy,
 conversations, proposals and history are removed; only the audit log, a chain, keeps its entries.
 
@@ -28,6 +28,7 @@ from datasources.types import Edge, Graph, Mutation, Node, parse_document
 from graphrag.answer_body import AnswerBody
 from graphrag.app.whole_graphs import new_graph_key, of_graph, store_graph, until_stored
 from graphrag.approvals import Approvals
+from graphrag.automations.automation_store import Automations
 from graphrag.changes.draft import LiveState
 from graphrag.importers.exchange import KIND as IMPORTS
 from graphrag.importers.exchange import keeping_file, kept_file
@@ -104,8 +105,14 @@ async def delete_graph(approvals: Approvals, graph_key: str, by: Person) -> Dele
     copy = await until_stored(store_copy)
     with suppress(GraphNotFound):  # `purge` may have completed the deletion
         await source.delete_graph(graph_key)
-    await approvals.close_for_gone_graph(graph_key)
+    await _close_what_depends(approvals, graph_key)
     return copy
+
+
+async def _close_what_depends(approvals: Approvals, graph_key: str) -> None:
+    await approvals.close_for_gone_graph(graph_key)
+    automations = Automations(approvals.records, workspace=approvals.source.workspace)
+    await automations.check_soon(graph_key)
 
 
 async def _store_copy(approvals: Approvals, state: LiveState, by: Person) -> DeletedGraph:
@@ -236,7 +243,7 @@ async def purge(approvals: Approvals) -> list[str]:
                 continue
             with suppress(GraphNotFound):
                 await source.delete_graph(copy.graph_key)
-            await approvals.close_for_gone_graph(copy.graph_key)
+            await _close_what_depends(approvals, copy.graph_key)
             graphs.pop(copy.graph_key)
     expired = [copy for number, copy in enumerate(copies) if copy.ends <= now or number >= KEPT]
     remaining = {copy.graph_key for copy in copies} - {

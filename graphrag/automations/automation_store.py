@@ -11,6 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Unpack
 
@@ -46,6 +47,7 @@ log = logging.getLogger(__name__)
 _MAX_ATTEMPTS: Final = 5
 MAX_LISTED: Final = 1_000
 _PRUNE_BATCH: Final = 20
+_SPREAD_MS: Final = 60_000  # the starts of equal times are usually spread over less
 
 
 class Automations:
@@ -140,6 +142,18 @@ class Automations:
                 return stored, changed
         raise AutomationChanged(id=automation_id)
 
+    async def check_soon(self, graph_key: str) -> None:
+        """Makes the automations of a deleted graph due, also those without a schedule, so that the
+        next tick pauses them and announces it.
+        """
+        due = self.clock() - _SPREAD_MS
+        for automation in await self.list(graph_key=graph_key):
+            if automation.enabled:
+                with suppress(AutomationNotFound, AutomationChanged):  # the next run finds it out
+                    await self.update(
+                        automation.key, lambda one: one.model_copy(update={"next_time": due})
+                    )
+
     async def put(self, automation: Automation) -> bool:
         """Stores an automation over the version that was read. Returns False if it has changed
         since.
@@ -212,10 +226,30 @@ class Automations:
             if (index >= keep or (session_of(run.thread).ended_time or 0) < before)
             and not session_of(run.thread).unannounced
         ]
-        for run in old:
+        await self._delete(old)
+        return len(old)
+
+    async def prune_ended(self, *, before: int) -> int:
+        """Deletes runs that ended before an instant, also of automations that no longer run or are
+        deleted; returns their number, at most MAX_LISTED.
+
+        Units: `before` in milliseconds since 1970.
+        """
+        # The newest first, because templates have no time and would come before all runs.
+        runs = await self.sessions({"open": False}, at_most=before, limit=MAX_LISTED)
+        old = [
+            run
+            for run in runs
+            if 0 < (session_of(run.thread).ended_time or 0) < before
+            and not session_of(run.thread).unannounced
+        ]
+        await self._delete(old)
+        return len(old)
+
+    async def _delete(self, runs: Sequence[StoredThread]) -> None:
+        for run in runs:
             record = Record(kind=SESSION_KIND, key=run.thread.key, data={}, version=run.version)
             await delete_record(self.records, record)
-        return len(old)
 
     async def claim(
         self,

@@ -99,7 +99,12 @@ async def begin_run(
     for run in replaced:
         await approvals.withdraw(graph_key=automation.graph_key, thread_id=run.thread.key)
         with suppress(ThreadBusy, SessionRefused):  # it ended, or another process is ending it
-            await events.apply(run.thread.key, ended, language=automation.language)
+            await events.apply(
+                run.thread.key,
+                ended,
+                language=automation.language,
+                ends_because=text("run_replaced", automation.language),
+            )
     return claimed.thread
 
 

@@ -22,6 +22,7 @@ from graphrag.automations.errors import AutomationError, SessionRefused
 from graphrag.automations.last_seen import DAY_MS, Members
 from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.session_events import SessionEvents
+from graphrag.i18n import text
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.registry import Pricing
 from graphrag.roles import ClientInfo, Person
@@ -174,16 +175,26 @@ class Runner:
             await pause(CONFIRMATION_POLL_S)
 
     async def give_up(
-        self, stored: StoredThread, name: EventName, *, reason: EndReason | None = None
+        self,
+        stored: StoredThread,
+        name: EventName,
+        *,
+        reason: EndReason | None = None,
+        because: str | None = None,
+        **facts: Any,
     ) -> None:
         """Ends a run that no process executes: its process died too often, or the network stayed
-        away.
+        away. `because`: the key of the text that begins its report, with the facts of the text.
         """
         automation = await self._automation(stored.thread)
         language = automation.language if automation else "en"
         with suppress(ThreadBusy, SessionRefused):
             event = SessionEvent(name=name, reason=reason)
-            await self.account(await self.events.apply(stored.thread.key, event, language=language))
+            words = text(because, language, **facts) if because else ""
+            ended = await self.events.apply(
+                stored.thread.key, event, language=language, ends_because=words
+            )
+            await self.account(ended)
 
     async def update(self, automation_id: str, change: Callable[[Automation], Automation]) -> None:
         """Changes an automation on behalf of the service. Calls the listener if that pauses it.

@@ -33,7 +33,7 @@ from graphrag.automations.session_control import SessionControl, check_own, chec
 from graphrag.automations.workspace_rules import check_workspace
 from graphrag.commands import BlockChecker, SentBlock, blocks_of, words_of
 from graphrag.config import Settings, SettingsError
-from graphrag.i18n import Language
+from graphrag.i18n import Language, text
 from graphrag.llm.base import SystemMessage, UsageReport, UserMessage
 from graphrag.llm.registry import Pricing
 from graphrag.roles import Person
@@ -270,7 +270,7 @@ class AutomationService:
         """Deletes an automation. Its open runs are stopped, and its proposals remain. Raises: as
         `edit`.
         """
-        await self._changeable(automation_id, person)
+        automation = await self._changeable(automation_id, person)
         # Deleted first, so that no other run of it begins.
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             try:
@@ -281,7 +281,8 @@ class AutomationService:
                     raise
         for run in await self.store.sessions({"automationId": automation_id, "open": True}):
             with suppress(errors.SessionRefused, ThreadBusy):  # the next tick ends it
-                await self.sessions.cancel(run.thread)
+                words = text("run_graph_gone", automation.language)
+                await self.sessions.cancel(run.thread, language=automation.language, because=words)
         self.on_changed()
 
     async def enable(
@@ -338,7 +339,8 @@ class AutomationService:
             if tended and not attempts_left:  # do not stop a run without beginning one
                 break
             for run in tended:  # a process may be executing it
-                await self.sessions.cancel(run.thread)
+                words = text("run_replaced", stored.language)
+                await self.sessions.cancel(run.thread, language=stored.language, because=words)
                 stopped.append(run)
             if tended:
                 continue

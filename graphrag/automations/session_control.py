@@ -20,6 +20,7 @@ from graphrag.automations import errors
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.session_events import SessionEvents, refused
+from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage, SystemMessage, UserMessage
 from graphrag.roles import Person, Role
 from graphrag.sessions.machine import SessionEvent
@@ -137,9 +138,12 @@ class SessionControl:
             raise refused(thread)
         return await self.cancel(thread)
 
-    async def cancel(self, thread: Thread) -> Thread:
-        """Ends a run, also while a process executes it. Raises: ThreadBusy if the process does not
-        release it.
+    async def cancel(
+        self, thread: Thread, *, language: Language = "en", because: str = ""
+    ) -> Thread:
+        """Ends a run, also while a process executes it. Its report begins with `because`.
+
+        Raises: ThreadBusy if the process does not release it.
         """
         ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
         acted = SessionEvent(name=EventName.ACTIONS_EXECUTED)
@@ -150,7 +154,9 @@ class SessionControl:
                 if session_of(thread).phase is Phase.COMPLETED:
                     break
             try:
-                thread = await self.events.apply(thread.key, ended)
+                thread = await self.events.apply(
+                    thread.key, ended, language=language, ends_because=because
+                )
                 break
             except errors.SessionRefused:
                 thread = (await self.store.session(thread.key)).thread

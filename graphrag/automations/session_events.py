@@ -29,9 +29,15 @@ class SessionEvents:
         self.store, self.leases, self.limits = store, leases, limits or SessionLimits()
 
     async def apply(
-        self, session_id: str, event: SessionEvent, *, language: Language = "en"
+        self,
+        session_id: str,
+        event: SessionEvent,
+        *,
+        language: Language = "en",
+        ends_because: str = "",
     ) -> Thread:
-        """Stores the run after an event and returns it. A run that ends gets a report.
+        """Stores the run after an event and returns it. A run that ends gets a report: the last
+        answer of the model, after `ends_because`.
 
         Raises: SessionNotFound, SessionRefused (its phase does not allow the event), ThreadBusy (a
         process executes it).
@@ -45,7 +51,8 @@ class SessionEvents:
             session = transition.state
             ends = (Phase.WAITING_COMPLETION_CONFIRMATION, Phase.COMPLETED)
             if session.phase in ends and session.report is None:
-                report = report_of(session, _last_answer(thread), thread.messages, language)
+                words = "\n\n".join(filter(None, (ends_because, _last_answer(thread))))
+                report = report_of(session, words, thread.messages, language)
                 session = session.model_copy(update={"report": report})
             turn = thread.turn.model_copy(update={"status": STATUS_OF[session.phase]})
             history = [*thread.conversation_history, *to_stored(notes_of(transition, language))]

@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 
 # Maximum number of runs, and of due automations, per tick; those that wait longest come first.
 MAX_PER_TICK: Final = 1_000
+HOUR_MS: Final = 3_600_000
 GRACE_S: Final = 60  # An occurrence that is noticed within this time is not late.
 # A paused run resumes after this time without a conversation about its graph.
 QUIET_MS: Final = 30_000
@@ -169,14 +170,21 @@ class Worker:
             if waiting.get("attempts") == 0:  # a person asked for it
                 return EventName.SESSION_ACTIVATION_REQUESTED
             if now - (session.network_since or now) > limits.network_total_ms:
-                ends = EndReason.NETWORK_ERROR
-                await self.runner.give_up(stored, EventName.SESSION_COMPLETED, reason=ends)
+                await self.runner.give_up(
+                    stored,
+                    EventName.SESSION_COMPLETED,
+                    reason=EndReason.NETWORK_ERROR,
+                    because="run_unreachable",
+                    hours=round(limits.network_total_ms / HOUR_MS),
+                )
                 return None
             return EventName.NETWORK_AVAILABLE
         if session.phase not in ACTIVE or await self._is_held(stored.thread):
             return None
         if session.attempts >= MAX_ATTEMPTS:
-            await self.runner.give_up(stored, EventName.SYSTEM_ERROR_OCCURRED)
+            await self.runner.give_up(
+                stored, EventName.SYSTEM_ERROR_OCCURRED, because="run_crashed", n=session.attempts
+            )
             return None
         if session.end_reason is EndReason.SUSPENDED and not await self._is_quiet(
             stored.thread, session, now
@@ -255,8 +263,12 @@ class Worker:
         except (AutomationNotFound, GraphNotFound):
             with suppress(AutomationError):
                 await self.runner.update(automation_id, lambda one: one.paused("graph_gone"))
-            ends = EndReason.CANCELLED
-            await self.runner.give_up(stored, EventName.SESSION_COMPLETED, reason=ends)
+            await self.runner.give_up(
+                stored,
+                EventName.SESSION_COMPLETED,
+                reason=EndReason.CANCELLED,
+                because="run_graph_gone",
+            )
             return True
         return False
 
@@ -317,17 +329,17 @@ class Worker:
         no automation of the workspace may start one.
         """
         automation = await self._with_last_run(automation)
+        paused = await self._pause_reason(automation)
+        if paused is not None:
+            if await self.automations.put(automation.paused(paused)):
+                self._listeners.paused(automation, paused)
+            self._listeners.occurred(automation, paused)
+            return None
         occurrences = self._occurrences(automation, now)
         moved = self._moved(automation, occurrences)
         if not occurrences.run:
             await self.automations.put(moved)
             self._listeners.occurred(automation, "missed")
-            return None
-        paused = await self._pause_reason(automation)
-        if paused is not None:
-            if await self.automations.put(moved.paused(paused)):
-                self._listeners.paused(automation, paused)
-            self._listeners.occurred(automation, paused)
             return None
         at = occurrences.run[0]
         open_runs = await self.automations.sessions({"automationId": automation.key, "open": True})

@@ -25,6 +25,7 @@ from graphrag.sessions.phases import ACTIVE, EventName, Phase, SessionKind, Stam
 
 Trigger = Literal["manual", "scheduled", "event"]
 Outcome = Literal["ok", "findings", "failed"]
+RunLimit = Literal["calls", "tokens", "cost"]
 TurnStatus = Literal["idle", "running", "waiting", "limit", "failed", "stopped"]
 REPORT_CHARS: Final = 4_000
 
@@ -83,12 +84,14 @@ class RunBudget:
     cost_usd: float | None = None
     active_ms: int = 600_000
 
-    def is_spent_by(self, session: AgentSession) -> bool:
-        """Returns whether the session has reached a limit, so it must not call the model again."""
+    def reached_by(self, session: AgentSession) -> RunLimit | None:
+        """Returns the limit that the session has reached, so it must not call the model again."""
         used = session.usage
-        return (self.tokens is not None and used.tokens >= self.tokens) or (
-            self.cost_usd is not None and used.cost_usd >= self.cost_usd
-        )
+        if self.tokens is not None and used.tokens >= self.tokens:
+            return "tokens"
+        if self.cost_usd is not None and used.cost_usd >= self.cost_usd:
+            return "cost"
+        return None
 
 
 class AgentSession(SessionState):

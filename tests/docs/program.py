@@ -14,7 +14,7 @@ from cli.command_table import COMMANDS
 from cli.main import load
 from graphrag import config, setting_groups
 from graphrag.config import setting_fields, setting_variables
-from graphrag.sessions.phases import GROUPS, ROWS, Phase
+from graphrag.sessions.phases import GROUPS, RECOVERED, ROWS, SAME, Phase
 from languages.reading import read_tables
 from tests.docs.rendering import DocsError
 
@@ -195,7 +195,20 @@ def transitions_part() -> str:
     groups = [
         f"{name}: {', '.join(p for p in Phase if p in phases)}." for name, phases in GROUPS.items()
     ]
-    return "\n\n".join(["\n".join(rows), *groups])
+    return "\n\n".join([_phase_diagram(), "\n".join(rows), *groups])
+
+
+def _phase_diagram() -> str:
+    """Return the rows of runs as a diagram, with one arrow for each pair of phases."""
+    events: dict[tuple[str, str], list[str]] = {}
+    for row in ROWS:
+        if "chat" not in row.guard and row.next not in (SAME, RECOVERED, row.phase):
+            events.setdefault((row.phase, row.next), []).append(row.event.value)
+    arrows = [
+        f"    {phase} --> {following}: {' or '.join(dict.fromkeys(names))}"
+        for (phase, following), names in events.items()
+    ]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *arrows, "```"])
 
 
 def _room_sentence(room: str) -> str:

@@ -19,6 +19,8 @@ from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import AUTOMATION, CHANGE, GRAPH, error_of, service
 from tests.support.waiting import another_moment
 
+BY_HAND = {"graphKey": GRAPH, "name": "Started by people", "message": "Look for errors."}
+
 
 async def test_editors_proposals_and_automations_of_a_deleted_graph_end_and_it_comes_back_as_it_was() -> (
     None
@@ -32,6 +34,7 @@ async def test_editors_proposals_and_automations_of_a_deleted_graph_end_and_it_c
         automation = (
             await ed.post("/api/automations", json={**AUTOMATION, "mode": "propose"})
         ).json()["id"]
+        by_hand = (await ed.post("/api/automations", json=BY_HAND)).json()
         run = (await ed.post(f"/api/automations/{automation}/run")).json()["sessionId"]
         await running.state.backend.scheduler.run_due()
         assert (await ed.get("/api/graphs")).json()["graphs"][0]["waiting"] == 2
@@ -52,6 +55,8 @@ async def test_editors_proposals_and_automations_of_a_deleted_graph_end_and_it_c
         assert ended["phase"] == "completed"
         paused = (await ed.get(f"/api/automations/{automation}")).json()
         assert paused["pausedReason"] == "graph_gone"
+        other = (await ed.get(f"/api/automations/{by_hand['id']}")).json()
+        assert (other["enabled"], other["pausedReason"]) == (False, "graph_gone")
         assert (await ed.post(f"/api/graphs/{GRAPH}/restore")).json()["graphKey"] == GRAPH
         view = (await ed.get(f"/api/graphs/{GRAPH}/view")).json()
         assert view["graph"]["sheetsList"]["0"] == "Not saved yet"

@@ -191,6 +191,8 @@ async def test_what_runs_on_a_graph_that_is_deleted_is_cancelled(step: Step) -> 
         session = await night.session(made)
         assert (session.phase, session.end_reason) == (Phase.COMPLETED, EndReason.CANCELLED)
         assert (await night.stored(made)).paused_reason == "graph_gone"
+        assert session.report is not None
+        assert "its graph or its automation was deleted" in session.report.text
 
 
 async def test_a_process_that_was_frozen_for_longer_than_its_lease_stores_nothing() -> None:

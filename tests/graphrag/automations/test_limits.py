@@ -16,6 +16,7 @@ from graphrag.automations.automation import Automation, Spent
 from graphrag.automations.errors import AutomationsSpent
 from graphrag.automations.run_listeners import RunListeners
 from graphrag.leases import Lease
+from graphrag.llm.base import SystemMessage
 from graphrag.llm.registry import Price, Pricing
 from graphrag.sessions.phases import EndReason, Phase
 from tests.graphrag.llm.wire import (
@@ -184,6 +185,9 @@ async def test_budgets_hold_on_two_servers_that_die() -> None:
         await night.run_at(night.clock.now + MINUTE)
         session = await night.session(made)
         assert (session.end_reason, session.usage.tokens) == (EndReason.LIMIT_REACHED, 4 * ASKED)
+        notes = [m for m in (await night.runs(made))[0].messages if isinstance(m, SystemMessage)]
+        (said,) = [note.content for note in notes if note.kind == "LIMIT_REACHED"]
+        assert "its limit of tokens is reached" in said
 
 
 async def test_an_operator_is_notified_once_that_proposals_expire_and_that_failures_paused() -> (

@@ -2,12 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from datasources.base import Record
 from datasources.types import Edge, Mutation
+from graphrag.agent.thread_store import Thread, session_of
 from graphrag.approvals import Approval, Approve, Decision, Person, Reject
 from graphrag.automations.automation import Automation
 from graphrag.automations.last_seen import Members
@@ -111,6 +112,11 @@ async def test_three_answers_of_wrong_form_end_a_run(step: Callable[[], Step]) -
         assert sum(note.kind == "FORMAT_ERROR" for note in notes) == 2
 
 
+def _limit_note(runs: Sequence[Thread]) -> str:
+    notes = [m for m in runs[0].messages if isinstance(m, SystemMessage)]
+    return next(note.content for note in notes if note.kind == "LIMIT_REACHED")
+
+
 async def test_endless_calls_end_at_the_limit_with_what_was_said() -> None:
     async with scripted_night(
         *[Says(text="Still looking.", calls=[call("read_graph_overview")]) for _ in range(20)]
@@ -120,6 +126,9 @@ async def test_endless_calls_end_at_the_limit_with_what_was_said() -> None:
         assert session.end_reason is EndReason.LIMIT_REACHED
         assert session.roundtrips == 20
         assert session.report.outcome == "failed"
+        assert _limit_note(await night.runs(made)).startswith(
+            "The run may not ask the model again: its limit of calls is reached (20 calls"
+        )
         last = [m for m in (await night.runs(made))[0].messages if isinstance(m, ToolMessage)][-1]
         assert last.is_error
         assert "not_run" in last.content
@@ -238,6 +247,37 @@ async def test_ended_runs_are_kept_as_long_as_the_settings_say() -> None:
         assert [run.key for run in await night.runs(made)] == [
             f"auto/{made.key}/{TWO + day * DAY}" for day in (4, 3)
         ]
+
+
+async def test_runs_are_kept_for_their_days_also_after_their_automation_is_deleted() -> None:
+    async with scripted_night(finish(), finish()) as (night, _):
+        made = await night.automation(only_if_changed=False)
+        await night.run_at(TWO)
+        await night.run_at(TWO + DAY)
+        await night.automations.remove(made.key)
+        assert await night.automations.prune_ended(before=TWO) == 0
+        assert await night.automations.prune_ended(before=TWO + DAY) == 1
+        assert [run.key for run in await night.runs(made)] == [f"auto/{made.key}/{TWO + DAY}"]
+
+
+async def test_a_run_whose_process_ends_again_and_again_says_so_in_its_report() -> None:
+    async with scripted_night(Says(text="I begin.", calls=[READ]), finish()) as (night, _):
+        made = await night.ran()
+        (run,) = await night.runs(made)
+        stored = await night.automations.session(run.key)
+        dying = session_of(run).model_copy(
+            update={"phase": Phase.CALLING_AI, "attempts": 3, "report": None, "end_reason": None}
+        )
+        await night.automations.put_session(
+            stored.thread.model_copy(update={"session": dying}), stored.version
+        )
+        await night.run_at(TWO + MINUTE)
+        session = await night.session(made)
+        assert session.report is not None
+        assert session.report.text.startswith("The run was ended: the process that worked on it")
+        assert "3 times" in session.report.text
+        assert session.waiting is not None
+        assert session.waiting["reason"] == "ERROR"
 
 
 async def test_an_automation_of_a_graph_that_is_gone_is_paused() -> None:

@@ -64,6 +64,10 @@ async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_d
     assert left.result is not None
     assert left.result.reason is not None
     assert (left.status, left.result.reason.code) == ("stale", "stale_replaced")
+    old = (await setting.service.sessions.get(first.key, EDITOR)).session
+    assert old is not None
+    assert old.report is not None
+    assert old.report.text.startswith("A newer run of this automation replaced this one.")
 
 
 async def test_of_runs_that_are_replaced_at_the_same_moment_one_is_left(setting: Setting) -> None:
