@@ -400,8 +400,11 @@ async def twilio(services: Services, agent_id: IdArgument) -> Output:
 
 @command(agents, "health")
 async def health(services: Services) -> Output:
-    """Show the health of every agent. Ends with 1 if one that should run failed."""
+    """Show the health of every agent, and the problems of lists. Ends with 1 if an agent that
+    should run failed.
+    """
     stored = await services.agents.list()
+    lists = await services.agents.lists.reports()
 
     def show() -> None:
         for agent in stored:
@@ -410,6 +413,8 @@ async def health(services: Services) -> Output:
                 render.line(f"  {problem.where}: {problem.what}")
             if agent.model_error is not None:
                 render.line(f"  the model's service says: {agent.model_error.sentence()}")
+        for report in lists:
+            _show_list_problems(report)
 
     failed = any(agent.health == "failed" for agent in stored)
     return Output(

@@ -104,11 +104,13 @@ def set_up_document(
     part = agent_part(thread)
     if not part.is_open:
         raise ThreadEnded(thread_id=thread.key)
+    executor = agents.executor(compiled.agent_id)
     kind = DocumentKind(
         agent=compiled,
         thread=thread,
         values=values_of(compiled, thread, life.locale),
         deliveries=life.deliveries,
+        executor=executor,
     )
     role = agent_role(compiled, person.role)
     graphs = graphs_of(compiled, thread.graph_key)
@@ -116,7 +118,7 @@ def set_up_document(
         agent=compiled,
         declarations=declarations_of(compiled, part),
         values=kind.values,
-        executor=agents.executor(compiled.agent_id),
+        executor=executor,
         take_start=kind.take_start,
         graphs=graphs,
         proposes=role == "editor",

@@ -19,6 +19,7 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Deliveries
 from graphrag.approvals import Approval, Approvals
 from graphrag.llm.base import ToolCall
+from tools.http.executor import HttpExecutor
 from tools.http.scope import ConversationValues, iso_time
 from tools.http.tool_run import ToolOutcome
 
@@ -40,6 +41,7 @@ class DocumentKind:
     thread: Thread
     values: ConversationValues
     deliveries: Deliveries
+    executor: HttpExecutor
     outcomes: dict[str, ToolOutcome] = field(default_factory=dict[str, ToolOutcome])
     _start_taken: bool = False
     _chat: ChatKind = field(default_factory=ChatKind)
@@ -90,6 +92,11 @@ class DocumentKind:
         outcome = self.outcomes.pop(call.id, None)
         record = AgentToolCall(tool_call_id=call.id, name=call.name[:NAME_CHARS])
         if answered is not None:
+            if outcome is None:  # it sent no request, so nobody has reported it
+                done = ToolOutcome(
+                    value=None, ok=not answered.result.is_error, ms=round(answered.ms)
+                )
+                self.executor.report(call.name, call.arguments, self.values, done)
             record = AgentToolCall(
                 tool_call_id=call.id,
                 name=call.name[:NAME_CHARS],

@@ -18,6 +18,23 @@ from graphrag.realtime import model_messages as wire
 MAX_UNPLAYED_S: Final = 300.0  # sound waiting to be played; further sound is dropped
 _OBJECTS: Final = ("response", "item", "session", "error")
 _TEXTS: Final = ("delta", "transcript", "text", "item_id", "response_id", "previous_item_id")
+# Events of the published protocol that a call has no use for.
+_IGNORED: Final = frozenset(
+    {
+        "conversation.created",
+        *(f"conversation.item.{name}" for name in ("added", "created", "deleted", "done")),
+        *(f"conversation.item.{name}" for name in ("retrieved", "truncated")),
+        "conversation.item.input_audio_transcription.segment",
+        *(f"input_audio_buffer.{name}" for name in ("cleared", "dtmf_event_received")),
+        *(f"output_audio_buffer.{name}" for name in ("cleared", "started", "stopped")),
+        *(f"response.content_part.{name}" for name in ("added", "done")),
+        *(f"response.function_call_arguments.{name}" for name in ("delta", "done")),
+        "response.output_item.added",
+        *(f"mcp_list_tools.{name}" for name in ("in_progress", "completed", "failed")),
+        *(f"response.mcp_call_arguments.{name}" for name in ("delta", "done")),
+        *(f"response.mcp_call.{name}" for name in ("in_progress", "completed", "failed")),
+    }
+)
 _TEXT_ONLY: Final = {
     "code": "text_only",
     "message": "the model answers with text where it is asked for speech",
@@ -43,7 +60,6 @@ class ModelEvents:
         self._was_open = False
         self._silent_item: str | None = None  # item in which a silent caller was noticed
         self._speaks_text = False
-        # all other events are ignored
         self._handlers: Mapping[str, Callable[[Event, float], None]] = {
             "response.output_audio.delta": self._on_audio,
             "response.output_audio.done": self._on_audio_done,
@@ -68,12 +84,14 @@ class ModelEvents:
         }
 
     def handle(self, event: Event, now: float) -> None:
-        """Handles an event. Malformed events are counted, unknown ones ignored."""
+        """Handles an event. Malformed and unknown ones are counted."""
         gate = self._dialogue.gate
         if gate.response_id is not None and event.get("response_id") == gate.response_id:
             self._dialogue.timers.start("response", now)
         handler = self._handlers.get(event["type"])
         if handler is None:
+            if event["type"] not in _IGNORED:
+                self._outbox.add(signals.Counted("voice_errors.unknown_event"))
             return
         if _is_well_formed(event):
             handler(event, now)

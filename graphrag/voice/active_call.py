@@ -293,8 +293,15 @@ class ActiveCall:
     def _count(self, counted: signals.Counted, now: float) -> None:
         name, _, code = counted.name.partition(".")
         if name == "voice_barge_in":
-            log.info("barge_in", extra=self._facts | {"heard_ms": round(counted.value)})
-            self._phone_queue.measure(self._metrics, "voice_barge_in_seconds", since=now)
+            facts = self._facts | {"heard_ms": round(counted.value)}
+            self._phone_queue.measure(
+                self._metrics,
+                "voice_barge_in_seconds",
+                since=now,
+                measured=lambda seconds: log.info(
+                    "barge_in", extra=facts | {"reaction_ms": round(seconds * 1e3, 1)}
+                ),
+            )
             self._metrics.counted(name)
             return
         if name == "voice_turn_seconds":

@@ -46,10 +46,25 @@ class SendQueue:
         """Calls `callback` once, when all queued frames were sent. Replaces an earlier one."""
         self._on_sent = callback
 
-    def measure(self, metrics: CallMetrics, name: str, *, since: float) -> None:
-        """Measures the time from `since` until all queued frames are sent."""
+    def measure(
+        self,
+        metrics: CallMetrics,
+        name: str,
+        *,
+        since: float,
+        measured: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """Measures the time from `since` until all queued frames are sent, and calls `measured`
+        with it. Units: seconds.
+        """
         loop = asyncio.get_running_loop()
-        self.when_sent(lambda: metrics.counted(name, loop.time() - since))
+
+        def count() -> None:
+            seconds = loop.time() - since
+            metrics.counted(name, seconds)
+            measured(seconds)
+
+        self.when_sent(count)
 
     async def run(self) -> None:
         """Sends until it is cancelled, or until the side is closed."""

@@ -65,7 +65,12 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
     "tool_call": LogEvent(
         "info",
         ("tool", "agent_id", "call_id", "duration_ms", "ok", "status"),
-        "A tool of an agent document ended; `call_id` is the conversation's.",
+        "A tool of an agent ended, of its document or of the graph; `call_id` is the conversation's.",
+    ),
+    "tool_arguments": LogEvent(
+        "debug",
+        ("tool", "agent_id", "call_id", "arguments"),
+        "The arguments of a tool of an agent, secrets masked and numbers shortened.",
     ),
     "http_call": LogEvent(
         "info",
@@ -83,7 +88,11 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
     "call_ended": LogEvent(
         "info", ("agent_id", "call_id", "reason", "outcome"), "Such a conversation ended."
     ),
-    "barge_in": LogEvent("info", ("call_id", "heard_ms"), "A caller interrupted an agent."),
+    "barge_in": LogEvent(
+        "info",
+        ("call_id", "heard_ms", "reaction_ms"),
+        "A caller interrupted an agent; `reaction_ms` until the phone side was told to be silent.",
+    ),
     "delivery": LogEvent(
         "info",
         ("agent_id", "call_id", "delivery", "status", "http"),

@@ -193,7 +193,12 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
             "usage_limit",
             "second_look",
         ),  # no model, embedder and limit of settings here
-        *("tool_call", "http_call", "flags_set"),  # see tests/tools/http/test_http_executor.py
+        *(
+            "tool_call",
+            "tool_arguments",
+            "http_call",
+            "flags_set",
+        ),  # see tests/tools/http/test_http_executor.py
         *(
             "call_started",
             "call_ended",

@@ -14,7 +14,7 @@ from tools.http.compiled import CompiledTool
 from tools.http.fetch import HttpAnswer, HttpClient, PreparedRequest, RequestFailed
 from tools.http.filters import TemplateFailed, compact
 from tools.http.model import PreStep, RequestLike
-from tools.http.rendered_log import log_request
+from tools.http.rendered_log import log_request, shown
 from tools.http.request_rendering import RequestRenderer, unrendered
 from tools.http.scope import ConversationValues, Visits
 from tools.http.secret_values import Secrets
@@ -92,7 +92,7 @@ class HttpExecutor:
         )
         outcome = await self._outcome(run)
         outcome = replace(outcome, ms=round((time.perf_counter() - begun) * 1e3))
-        self._report(run, outcome)
+        self.report(tool.name, compact(args), values, outcome)
         return outcome
 
     async def _outcome(self, run: ToolRun) -> ToolOutcome:
@@ -110,15 +110,22 @@ class HttpExecutor:
         except TemplateFailed as failed:
             return self._failed(run, unrendered(failed))
 
-    def _report(self, run: ToolRun, outcome: ToolOutcome) -> None:
-        """Logs the outcome and calls the listener."""
-        call = _facts(run.values)
-        facts = {"tool": run.tool.name, "duration_ms": outcome.ms, "ok": outcome.ok}
+    def report(
+        self, tool: str, arguments: str, values: ConversationValues, outcome: ToolOutcome
+    ) -> None:
+        """Logs the outcome of a tool of the conversation, also of one that sends no requests, and
+        calls the listener. The arguments are logged at level debug, with secrets masked.
+        """
+        call = _facts(values)
+        facts = {"tool": tool, "duration_ms": outcome.ms, "ok": outcome.ok}
         log.info("tool_call", extra={**call, **facts, "status": outcome.status})
+        if log.isEnabledFor(logging.DEBUG):
+            logged = shown(arguments, self.secrets)
+            log.debug("tool_arguments", extra={**call, "tool": tool, "arguments": logged})
         if outcome.flags:
             log.info("flags_set", extra={**call, "flags": list(outcome.flags)})
         if self._on_tool is not None:
-            self._on_tool(str(call["agent_id"]), run.tool.name, outcome.ms / 1e3, outcome.ok)
+            self._on_tool(str(call["agent_id"]), tool, outcome.ms / 1e3, outcome.ok)
 
     async def request(
         self, request: RequestLike, values: ConversationValues, key: str, *, retries: int = 1

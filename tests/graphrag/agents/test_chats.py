@@ -81,7 +81,10 @@ async def test_two_graphs_are_outlined_within_their_bound_and_read_by_name() -> 
     assert not any(each.is_error for each in found)
 
 
-async def test_the_graph_of_the_conversation_is_the_default_one() -> None:
+async def test_the_graph_of_the_conversation_is_the_default_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="tools.http")
     reads = [
         call("read_node_detail", {"nodeKey": "plan-a"}),
         call("read_node_detail", {"nodeKey": "plan-a", "graph": "mine"}),
@@ -96,6 +99,11 @@ async def test_the_graph_of_the_conversation_is_the_default_one() -> None:
     assert "Winter plan" in found.result_text
     assert other.is_error
     assert OTHER in other.result_text  # what is allowed is said
+    logged = [vars(each) for each in caplog.records if each.getMessage() == "tool_call"]
+    assert [(each["tool"], each["ok"]) for each in logged] == [
+        ("read_node_detail", True),
+        ("read_node_detail", False),
+    ]
 
 
 @pytest.mark.parametrize(("person", "may"), [(VIEWER, False), (EDITOR, True), (REVIEWER, True)])

@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from openai.types.realtime import RealtimeClientEvent
+from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
 from pydantic import TypeAdapter
 
 from graphrag.agents.document import ConversationLimits
@@ -19,6 +19,11 @@ from tests.graphrag.bridge.fed_call import Call, a_session, sound
 from tests.graphrag.realtime.conversing import at_hand, recorded
 
 CLIENT = TypeAdapter[Any](RealtimeClientEvent)
+
+
+def _server_events() -> list[str]:
+    models, *_ = get_args(RealtimeServerEvent)
+    return [get_args(model.model_fields["type"].annotation)[0] for model in get_args(models)]
 
 
 def test_the_callers_sound_is_kept_until_the_session_is_ready_and_then_sent_in_one_piece() -> None:
@@ -262,6 +267,13 @@ def test_an_event_of_another_form_is_counted_and_the_call_goes_on(wrong: Any) ->
     call.speak(response, "i2", 100, "Hello.")
     call.done(response)
     assert [entry.text for entry in call.bridge.transcript.ordered()] == ["Hello."]
+
+
+@pytest.mark.parametrize("kind", sorted(_server_events()))
+def test_every_event_of_the_published_protocol_is_known(kind: str) -> None:
+    call = Call()
+    assert "unknown_event" not in str(call.model(kind))
+    assert "voice_errors.unknown_event" in str(call.model(f"{kind}.of_tomorrow"))
 
 
 def test_a_session_that_is_said_to_begin_again_is_the_one_that_there_is() -> None:

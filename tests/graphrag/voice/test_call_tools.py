@@ -104,13 +104,18 @@ async def test_a_call_makes_five_proposals() -> None:
 
 
 @by_clock
-async def test_the_nodes_that_tools_return_are_the_sources_of_what_the_caller_asked() -> None:
+async def test_the_nodes_that_tools_return_are_the_sources_of_what_the_caller_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="tools.http")
     async with opened_call(clerk(), graph=GRAPH) as call:
         call.model.heard("Who plays?")
         search: tuple[str, dict[str, Any]] = ("search_nodes", {"query": "player"})
         call.model.answers("", 0, search, search, ("search_nodes", {"query": "zzzz"}))
         await call.until(lambda: len(call.model.outputs()) == 3)
         await call.hang_up()
+        logged = [vars(each) for each in caplog.records if each.getMessage() == "tool_call"]
+        assert [each["tool"] for each in logged] == ["search_nodes"] * 3
         (source,) = call.records.stored["sources"]
         graph = await call.parts.source.get_graph(GRAPH)
         assert (source["turn"], source["graph"], source["revision"]) == (1, GRAPH, graph.revision)
@@ -292,5 +297,6 @@ async def test_what_is_measured_and_logged_of_a_call_names_its_agent(
     assert call.counts.seen.keys() >= {"voice_barge_in", "voice_first_audio_seconds"}
     assert call.counts.agents == {"shop"}
     logged = [each for each in caplog.records if each.name.startswith("graphrag.voice")]
-    assert {"barge_in"} <= {each.getMessage() for each in logged}
+    (interrupted,) = [vars(each) for each in logged if each.getMessage() == "barge_in"]
+    assert 0 <= interrupted["reaction_ms"] < 1_000
     assert {vars(each).get("agent_id") for each in logged} == {"shop"}

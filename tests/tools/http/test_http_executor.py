@@ -422,6 +422,8 @@ async def test_events_hold_facts_and_no_words_numbers_or_secrets(
         *("http_call", "tool_call", "flags_set"),
         *("http_call", "tool_call"),
     ]
+    (arguments, _) = [each for each in everything if each["event"] == "tool_arguments"]
+    assert (arguments["level"], arguments["arguments"]) == ("debug", '{"words":"wxyz"}')
     for entry in log_entries:
         check_entry(entry)
         assert not any(
