@@ -1,7 +1,8 @@
 """A model's server that streams answers at a set pace, each piece being the time at which it left.
 
-It speaks OpenAI's chat completions. Run: `python -m tests.benchmarks.paced_model PIECES PACE_MS`;
-it prints its port. Units: times in nanoseconds since 1970.
+It speaks OpenAI's chat completions. Run: `python -m tests.benchmarks.paced_model PIECES PACE_MS
+[LETTER]`; it prints its port. `LETTER` stands before each time, so that it reads as a word.
+Units: times in nanoseconds since 1970.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 PIECE = (
     'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"paced","choices":'
-    '[{"index":0,"delta":{"content":"%d "},"finish_reason":null}]}\n\n'
+    '[{"index":0,"delta":{"content":"%s%d "},"finish_reason":null}]}\n\n'
 )
 END = (
     b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"paced","choices":'
@@ -23,7 +24,7 @@ END = (
 )
 
 
-async def main(pieces: int, pace_s: float) -> None:
+async def main(pieces: int, pace_s: float, letter: str) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         if not head.startswith(b"post"):  # what a model's server is asked about itself
@@ -42,7 +43,7 @@ async def main(pieces: int, pace_s: float) -> None:
             await asyncio.sleep(due - loop.time())
             if writer.is_closing():  # who asked is gone
                 return
-            writer.write((PIECE % time.time_ns()).encode())
+            writer.write((PIECE % (letter, time.time_ns())).encode())
         writer.write(END)
         await writer.drain()
         writer.close()
@@ -53,4 +54,4 @@ async def main(pieces: int, pace_s: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), float(sys.argv[2]) / 1000))
+    asyncio.run(main(int(sys.argv[1]), float(sys.argv[2]) / 1000, "".join(sys.argv[3:])))

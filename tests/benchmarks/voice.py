@@ -1,5 +1,5 @@
 """What the bridge of telephone calls costs, beside a direct connection and a bare relay in
-the same run.
+the same run; and what the text engine adds to the turns of its calls.
 
 Run: `make bench-voice`, or `python -m tests.benchmarks.voice --help`. Telephones, bridge and
 model side are processes of their own. Figures are medians of the runs; a cell that cannot be
@@ -11,16 +11,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import statistics
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from graphrag.simulator.twilio_line import LineRefused
@@ -37,57 +33,13 @@ from tests.benchmarks.voice_phones import (
     streamed,
     talk,
 )
+from tests.benchmarks.voice_processes import ROOT, Process, at, median, running
+from tests.benchmarks.voice_text import text_rows
 from tests.support.loopback_api import loopback_api
 
-ROOT = Path(__file__).resolve().parents[2]
 PEER_PYTHON = ROOT / ".venv-voice-peers" / "bin" / "python"
 SESSION_S = 0.2
 P99_AT_MOST_MS = 20.0
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-
-
-@dataclass
-class Process:
-    """One of the other processes: asked by lines, it answers each with one."""
-
-    process: subprocess.Popen[str]
-    address: str
-
-    async def ask(self, **what: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(what) + "\n")
-        self.process.stdin.flush()
-        async with asyncio.timeout(60):
-            return json.loads(await asyncio.to_thread(self.process.stdout.readline))
-
-    def worked_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) * _TICK_S
-
-    def held(self) -> int:
-        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()
-        return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
-
-
-@asynccontextmanager
-async def running(*arguments: str, python: str = sys.executable) -> AsyncIterator[Process]:
-    command = [python, *arguments]
-    pipe = subprocess.PIPE
-    quiet = None if "--loud" in sys.argv else subprocess.DEVNULL
-    process = subprocess.Popen(  # noqa: ASYNC220 - takes a millisecond
-        command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=quiet, text=True
-    )
-    try:
-        assert process.stdout is not None
-        async with asyncio.timeout(90):
-            address = (await asyncio.to_thread(process.stdout.readline)).strip()
-        if not address:
-            raise RuntimeError(f"{' '.join(command)} did not begin")
-        yield Process(process, address)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @dataclass(kw_only=True)
@@ -102,11 +54,6 @@ class Measured:
     """Bytes of the bridge's process while the calls were held."""
     barge: list[float] = field(default_factory=list[float])
     tools: list[float] = field(default_factory=list[float])
-
-
-def at(values: Sequence[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
 
 
 async def measure(
@@ -174,10 +121,6 @@ def _reactions(speech: dict[str, list[int]], talked: Talked) -> list[float]:
             if clear is not None and clear - began < 300_000:
                 found.append((clear - began) / 1000)
     return found
-
-
-def median(values: Sequence[float]) -> float:
-    return statistics.median(values) if values else float("nan")
 
 
 def added(via: Sequence[Measured], direct: Sequence[Measured]) -> str:
@@ -402,6 +345,8 @@ async def run(given: argparse.Namespace) -> None:
             ) as exc:  # the other rows are shown
                 bench.add(rows.__name__, "", {"ours": f"failed: {exc!r}"[:200]})
         bench.truncation()
+        for row in await text_rows(given.seconds, given.runs, given.most):
+            bench.add(row.what, row.goal, {"ours": row.figure})
     print("\n| measure | goal | ours | bare relay | pipecat |\n|---|---|---|---|---|")
     for row in bench.rows:
         print(f"| {' | '.join(row)} |")
