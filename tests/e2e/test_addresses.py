@@ -100,4 +100,4 @@ def test_a_selected_node_and_a_conversation_are_in_the_address_and_come_back(
     expect(node(other, "fetch-api")).to_have_class(SELECTED)
     press(other, "New conversation")
     expect(other.locator(".turn.is-assistant")).to_have_count(0)
-    assert "thread=" not in other.url
+    expect(other).not_to_have_url(re.compile("thread="))

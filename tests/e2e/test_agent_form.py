@@ -386,7 +386,7 @@ def test_an_agent_has_an_address_and_what_is_written_is_not_lost_without_a_word(
     expect(dialog).to_contain_text("Leave without saving?")
     press(dialog, "Cancel")
     expect(name).to_have_value("Desk")
-    assert "agent=helpdesk" in page.url
+    expect(page).to_have_url(re.compile("agent=helpdesk"))
     press(panel, "Back to the agents")
     press(dialog, "Leave")
     panel.get_by_role("button", name="Show: Workflow helpdesk").click()

@@ -58,7 +58,7 @@ def test_a_graph_opens_from_the_list_and_is_shown_whole(
     page = open_page(offline_site, None)
     page.get_by_role("button", name="NBA Stats Pipeline").first.click()
     expect(page.locator(".node")).to_have_count(7)
-    assert "graph=testgraph001" in page.url
+    expect(page).to_have_url(re.compile("graph=testgraph001"))
     stage = box(page.locator(".stage"))
     for shown in (box(found) for found in page.locator(".node").all()):
         assert stage["x"] <= shown["x"]
@@ -104,7 +104,7 @@ def test_dragging_the_ground_pans_and_the_wheel_zooms_at_the_pointer(page: Page)
 def test_sheets_show_their_own_nodes_and_are_in_the_address(page: Page) -> None:
     page.get_by_role("tab", name="data-processing").click()
     expect(page.locator(".node")).to_have_count(2)
-    assert "sheet=1" in page.url
+    expect(page).to_have_url(re.compile("sheet=1"))
     page.locator(".stage").focus()
     page.keyboard.press("PageUp")
     expect(page.locator(".node")).to_have_count(7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 from playwright.sync_api import Page, Route, expect
 
@@ -65,7 +66,7 @@ def test_the_whole_story(page: Page, site: Site, script: ScriptedProvider) -> No
     expect(turn.locator(".tool.is-ok")).to_contain_text("Search nodes")
     turn.get_by_role("button", name="Sort by points").click()
     expect(page.locator(".node.selected")).to_have_attribute("data-key", "sort-stats")
-    assert "sheet=1" in page.url
+    expect(page).to_have_url(re.compile("sheet=1"))
 
     ask(page, "Make it a warning")
     waiting = card(page, "pending")

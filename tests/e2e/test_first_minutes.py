@@ -122,7 +122,7 @@ def test_somebody_signs_in_at_the_provider_works_on_past_their_token_and_signs_o
             dialog.get_by_role("button", name="Sign in").click()
             page.get_by_role("button", name="alice").click()
             page.wait_for_selector("main[data-state=ready]")
-            assert page.url == address
+            expect(page).to_have_url(address)
             assert page.evaluate("sessionStorage.getItem('nodius.token')") is None
             other = open_page(site, None, context=page.context)  # another tab is signed in, too
             page.wait_for_timeout(3_500)  # their tokens have expired by now

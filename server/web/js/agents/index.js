@@ -16,7 +16,7 @@ export function mountAgents(app, element) {
   const list = h("div.auto-list");
   const place = h("div.auto-place", { hidden: true });
   const [drawTop, drawList] = [top, list].map(createParts);
-  const panel = { view: null, id: null, timer: 0 };
+  const panel = { view: null, id: null, timer: 0, openings: 0 };
   const { load } = app.agents;
   element.classList.add("automations");
   replace(element, top, list, place);
@@ -50,7 +50,9 @@ export function mountAgents(app, element) {
 
   async function open(id) {
     if (panel.view && panel.id !== id && !(await panel.view.mayLeave())) return store.set({ agentShown: panel.id || null });
+    const opening = ++panel.openings;
     const { createAgentView } = id === null ? {} : await import("./view.js");
+    if (opening !== panel.openings) return; // another one was opened meanwhile
     panel.view?.destroy();
     panel.id = id;
     panel.view = id === null ? null : createAgentView(app, id || null, { onShow: show, onChange: load, toggle, blank: blank() });
