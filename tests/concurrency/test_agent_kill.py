@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,12 @@ from graphrag.agents.life import AgentLife
 from graphrag.leases import now_ms
 from tests.concurrency.agent_end_workers import ALLOWED, HOUR_MS, LINES, document_of, end_a_chat
 from tests.concurrency.agent_workers import live_through, server_at
-from tests.concurrency.call_workers import ORDERED, call_server_at, hold_a_call
+from tests.concurrency.call_workers import (
+    ORDERED,
+    call_server_at,
+    hold_a_call,
+    hold_a_text_call,
+)
 from tests.concurrency.killing import killing, last_write
 from tests.support.agents import REVIEWER
 from tests.support.chosen_database import address_in, database_in
@@ -207,11 +213,14 @@ async def _left_after(path: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-async def test_a_call_killed_at_any_write_ends_once_and_its_api_knows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("work", [hold_a_call, hold_a_text_call], ids=["realtime", "text"])
+async def test_a_call_killed_at_any_write_ends_once_and_its_api_knows(
+    work: Callable[..., Awaitable[None]], tmp_path: Path
+) -> None:
     async with database_in(tmp_path / "start.db"):
         pass
     ends = Counter[tuple[str, ...]]()
-    async with killing(hold_a_call, tmp_path) as killed_at:
+    async with killing(work, tmp_path) as killed_at:
         last = await last_write(killed_at)
         for kill in range(KILLS):
             write = 1 + kill * (last - 1) // max(1, KILLS - 1)

@@ -31,7 +31,7 @@ from graphrag.voice.call_records import Call, CallRecords
 from graphrag.voice.call_service import CallService
 from graphrag.voice.call_setup import EarlierPart
 from graphrag.voice.call_slots import CallSlots
-from graphrag.voice.dependencies import CallDependencies
+from graphrag.voice.dependencies import CallDependencies, ChatTurns
 from graphrag.voice.follow_up import FollowUp
 from tests.support.agent_life import (
     LOCALE,
@@ -256,9 +256,10 @@ def phone_server_on(
     dies_at: int = 0,
     after: bool = False,
     models: ModelSides | None = None,
+    turns: ChatTurns | None = None,
     slots: CallSlots | None = None,
 ) -> PhoneServer:
-    """Return a server. `models`: speak in its calls in place of a `Speaker`."""
+    """Return a server. `models` or `turns`: speak in its calls in place of a `Speaker`."""
     clock = clock or Clock()
     records = DyingRecords(database.records(workspace), dies_at=dies_at, after=after)
     threads = Threads(records, clock=clock)
@@ -287,6 +288,7 @@ def phone_server_on(
         tools=ToolCalls(ToolBox(()), approvals, log=CallLog()),
         source=source,
         models=models or (lambda name: FakeModel(name)),
+        turns=turns,
         slots=slots or CallSlots(most, clock=lambda: clock() / 1000),
         clock=clock,
         metrics=states,
@@ -305,7 +307,9 @@ def phone_server_on(
         return speakers[-1]
 
     calls = (
-        CallService(parts) if models else CallService(parts, new_setup=new_setup, new_call=new_call)
+        CallService(parts)
+        if models or turns
+        else CallService(parts, new_setup=new_setup, new_call=new_call)
     )
     server = PhoneServer(
         records=records,

@@ -139,8 +139,7 @@ async def text_call(
     async with AsyncExitStack() as stack:
         if database is None:
             database = await stack.enter_async_context(sample_database())
-        plain = setting_on(database, provider).assistant
-        turns = ChatTurns(plain=plain, model=lambda _provider, _model: (provider, PRICING))
+        turns = turns_of(database, provider)
         agent = compiled({**document, "voice": voice})
         shop = Shop(agent, VoiceExecutor(api, clock))
         parts = parts_of(database, shop, clock, None, None, turns)
@@ -160,6 +159,12 @@ async def text_call(
         await asyncio.sleep(0)
         left = [task for task in asyncio.all_tasks() - before if not task.done()]
         assert left == [], f"tasks are left: {left}"
+
+
+def turns_of(database: Database, provider: LLMProvider) -> ChatTurns:
+    """Return the turns of chats that answer calls."""
+    plain = setting_on(database, provider).assistant
+    return ChatTurns(plain=plain, model=lambda _provider, _model: (provider, PRICING))
 
 
 PRICING = Pricing(model="script-1", genai_provider=None, fixed=None, fallback=FREE)
