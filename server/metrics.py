@@ -50,6 +50,7 @@ COUNTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "occurrences": ("Times of automations by what became of them", "result"),
     "occurrences_late": ("Times of automations that did not begin within three minutes",),
     "deliveries": ("Attempts to send what APIs of agents are owed", "status"),
+    "agent_lists": ("Rounds of lists of agents by what became of them", "outcome"),
     "approval_decisions": ("Decisions by what became of them", "status"),
     "proposals": ("Proposals that wait for people",),
     "live_edits": ("Messages of live editing", "kind", "ok"),

@@ -221,6 +221,7 @@ class OpenWorkspaces:
             decided=partial(self._decided, name),
             agent_tool_ran=metrics.agent_tool,
             delivery_tried=partial(metrics.count, "deliveries"),
+            list_synced=partial(metrics.count, "agent_lists"),
         )
 
     def _run_listeners(self, name: str) -> RunListeners:

@@ -54,7 +54,7 @@ class AgentManager:
     """Starts and stops the agents of one workspace. Every server and the command line may have one.
 
     `new_executor` makes an HTTP executor with its own connections. `list_files`: lists that ticks
-    synchronise agents with.
+    synchronise agents with; `on_list_synced` gets the outcome of each round.
     """
 
     def __init__(
@@ -64,11 +64,12 @@ class AgentManager:
         new_executor: Callable[[], HttpExecutor],
         *,
         list_files: Sequence[str] = (),
+        on_list_synced: Callable[[str], None] | None = None,
     ) -> None:
         self.agents = agents
         self.world = world
         self._new_executor = new_executor
-        self.lists = AgentLists(self, files=list_files)
+        self.lists = AgentLists(self, files=list_files, on_synced=on_list_synced)
         self._executors: dict[str, tuple[HttpExecutor, int]] = {}
         self._compiled: dict[str, tuple[CompiledAgent, int]] = {}
         self._looked: dict[str, tuple[int, int]] = {}

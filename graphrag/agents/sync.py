@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -60,6 +60,13 @@ class SyncReport:
     broken_total: int = 0
     error: str | None = None
 
+    @property
+    def outcome(self) -> str:
+        """`refused` if nothing was changed, `broken` if items make no agent, else `ok`."""
+        if self.error is not None:
+            return "refused"
+        return "broken" if self.broken_total else "ok"
+
     def to_document(self) -> dict[str, Any]:
         """Returns the stored form of the round, which clients get, too."""
         found = asdict(self)
@@ -68,15 +75,25 @@ class SyncReport:
 
 @final
 class AgentLists:
-    """Synchronises the agents of a workspace with lists; a lease keeps servers apart."""
+    """Synchronises the agents of a workspace with lists; a lease keeps servers apart.
 
-    def __init__(self, manager: AgentManager, *, files: Sequence[str] = ()) -> None:
+    `on_synced` gets the outcome of each round.
+    """
+
+    def __init__(
+        self,
+        manager: AgentManager,
+        *,
+        files: Sequence[str] = (),
+        on_synced: Callable[[str], None] | None = None,
+    ) -> None:
         self._manager = manager
         self._agents = manager.agents
         self._records = manager.agents.records
         self._clock = manager.agents.clock
         self._person = Person(SYNC_USER, "admin", manager.agents.workspace)
         self._files = [Path(file) for file in files]
+        self._on_synced = on_synced
         self._owner = new_owner()
         self.round: asyncio.Task[None] | None = None
         """The round that a tick began."""
@@ -111,6 +128,8 @@ class AgentLists:
         try:
             report = await self._round(source, lease, allow_shrink=allow_shrink)
             await self._store(report)
+            if self._on_synced is not None:
+                self._on_synced(report.outcome)
         finally:
             await lease.give_back()
         return report

@@ -62,6 +62,7 @@ def agents_of(
         World(settings, source, secrets, rules, try_voice=partial(voice_problem, settings)),
         new_executor,
         list_files=settings.agent_sources if keeps_lists else (),
+        on_list_synced=listeners.list_synced,
     )
     locale = Locale(language=settings.language, timezone=settings.timezone)
     leases = TurnLeases(records)

@@ -29,7 +29,8 @@ class WorkspaceListeners:
     """Listeners of the services of one workspace.
 
     `retrieved` gets the seconds of a retrieval, `proposed` the proposals that a person must decide,
-    `decided` every decision and undo, `delivery_tried` the status after each attempt.
+    `decided` every decision and undo, `delivery_tried` the status after each attempt, `list_synced`
+    the outcome of each round of a list of agents.
     """
 
     retrieved: Callable[[float], None] | None = None
@@ -37,3 +38,4 @@ class WorkspaceListeners:
     decided: Callable[[Approval], None] | None = None
     agent_tool_ran: OnTool | None = None
     delivery_tried: Callable[[str], None] | None = None
+    list_synced: Callable[[str], None] | None = None

@@ -48,11 +48,13 @@ def customers(count: int, **changes: dict[str, Any]) -> dict[str, Any]:
 @dataclass
 class ListCase(ManagerCase):
     place: Path = field(default_factory=Path)
+    outcomes: list[str] = field(default_factory=list[str])
 
     async def sync(self, **options: bool) -> SyncReport:
         """Do a round as another server does each time."""
         self.now += 1_000
-        return await AgentLists(self.manager()).run(self.place / "customers.yaml", **options)
+        lists = AgentLists(self.manager(), on_synced=self.outcomes.append)
+        return await lists.run(self.place / "customers.yaml", **options)
 
     async def states(self) -> dict[str, str]:
         return {view.id: view.state for view in await self.manager().list()}
@@ -112,6 +114,9 @@ async def test_one_broken_item_touches_no_other(case: ListCase) -> None:
     case.api.answer = customers(6, c5={"slug": {"no": "text"}})
     uncertain = await case.sync()
     assert (uncertain.stopped, uncertain.kept) == ([], ["c5"])  # who has no id may be any of them
+    case.api.answer = {"none": 1}
+    await case.sync()
+    assert case.outcomes == ["ok", "broken", "broken", "refused"]
     assert (await case.states())["c5"] == "running"
 
 
