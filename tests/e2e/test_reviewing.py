@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, Request, expect
 
+from mock_data import load_text
 from server import approval_documents
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.site import GRAPH, Site, running_site
@@ -272,6 +273,24 @@ def test_the_asker_gets_notice_of_a_decision_and_is_led_to_it(
     expect(decided).to_contain_text("not now")
     expect(decided).to_be_focused()
     expect(asker.locator("#tab-review .badge")).to_have_count(0)
+
+
+def test_the_asker_gets_notice_that_a_newer_file_replaces_what_an_older_one_proposed(
+    shared: Site, script: ScriptedProvider, open_page: OpenPage, contexts: Contexts
+) -> None:
+    script.play(proposes(RENAME))
+    key = key_of(shared)
+    decide(shared, proposed(shared, "ed", key), verdict="approve")
+    asker = open_page(shared, key, panel="threads", context=signed_in(contexts, "ed", "editor"))
+    expect(asker.locator(".connection.open")).to_be_attached()
+    for name, user in (("Fetched", "ed"), ("Fetched again", "rev")):
+        file = json.loads(load_text("nba.json"))
+        (fetch,) = [each for each in file["nodes"] if each["_key"] == "fetch-api"]
+        fetch["data"]["name"] = name
+        role = "editor" if user == "ed" else "reviewer"
+        shared.import_graph(file, key, token(user, role))
+    notice = asker.locator(".toast").filter(has_text="A newer version of its file replaces")
+    expect(notice).to_be_visible()
 
 
 def test_who_was_away_gets_notice_when_they_come_back_and_once(
