@@ -1,7 +1,6 @@
 """What stands between the two ends, in a process of its own: a bare relay, or the whole service.
 
-Run: `python -m tests.benchmarks.voice_bridges relay|ours|text MODEL_URL [API_URL]`; prints its
-address.
+Run: `python -m tests.benchmarks.voice_bridges relay|ours MODEL_URL [API_URL]`; prints its address.
 Each line that comes in is answered with what the process holds.
 """
 
@@ -22,13 +21,10 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from graphrag.app.models import rules_provider
-from graphrag.llm.registry import choose, make_provider
-from graphrag.workers import resident
+from graphrag.workers import collect_only_young, resident
 from server.run import run
 from tests.benchmarks.voice_ends import OPTIONS
 from tests.support.served import served
-from tests.support.service import settings_of
 
 KEY = "the key of a benchmark"
 KEYS = {"Authorization": f"Bearer {KEY}"}
@@ -105,6 +101,8 @@ async def service(model: str, api: str) -> None:
             await services.agents.apply(document(source, graph.key), person)
             await services.agents.start("fetched" if source else "inline")
         records = services.database.records("default")
+        gc.collect()
+        collect_only_young()  # as `nodius serve` does
 
         async def statuses() -> Counter[str]:
             return Counter(
@@ -112,22 +110,6 @@ async def service(model: str, api: str) -> None:
             )
 
         await answer(site.address, statuses)
-
-
-async def text_service(model: str) -> None:
-    """Serve an agent whose calls the model of chats answers."""
-    given: dict[str, Any] = {"auth_secret": None, "voice_max_calls": 1000, "rate_limit": 0}
-    asked = settings_of(provider="compatible", llm_base_url=model, model="paced")
-    provider = make_provider(choose(asked), offline=rules_provider)
-    async with served(provider, db="memory:", **given) as site:
-        services = await site.state.services("default")
-        person, [graph] = services.local_person(), await services.source.list_graphs()
-        agent = document("", graph.key)
-        agent["agent"] = {"id": "text", "name": "Bench"}
-        agent["voice"] = agent["voice"] | {"engine": "text"}
-        await services.agents.apply(agent, person)
-        await services.agents.start("text")
-        await answer(site.address)
 
 
 async def answer(address: str, calls: Callable[[], Awaitable[Counter[str]]] | None = None) -> None:
@@ -150,9 +132,6 @@ def _sockets() -> int:
 
 async def main() -> None:
     kind, model, *more = sys.argv[1:]
-    if kind == "text":
-        await text_service(model)
-        return
     if kind == "ours":
         await service(model, more[0])
         return

@@ -18,6 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
+def worked_s(pid: int) -> float:
+    """Return the processor time of a process. Units: seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * _TICK_S
+
+
 @dataclass
 class Process:
     """One of the other processes: asked by lines, it answers each with one."""
@@ -34,8 +40,7 @@ class Process:
             return json.loads(await asyncio.to_thread(self.process.stdout.readline))
 
     def worked_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) * _TICK_S
+        return worked_s(self.process.pid)
 
     def held(self) -> int:
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()
