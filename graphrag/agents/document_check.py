@@ -24,7 +24,7 @@ WARNINGS: Final = frozenset(
     (
         *("undeclared_tool", "unset_flag", "ignored_field", "model_retires", "no_fallback_outcome"),
         *("unused_secret", "insecure_url", "host_unknown", "unknown_model"),
-        *("model_not_tried", "transcription_refused", "unset_value"),
+        *("model_not_tried", "no_voice_model", "transcription_refused", "unset_value"),
     )
 )
 """Codes of problems with which an agent still runs."""

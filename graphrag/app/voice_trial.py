@@ -14,19 +14,26 @@ async def voice_problem(settings: Settings, agent: CompiledAgent) -> DocumentPro
     """Returns why the Realtime service refuses the settings of an agent, or why it could not be
     asked.
 
-    None if it accepts them, or if no such service is configured for calls.
+    None if it accepts them. If no such service is configured, that is a problem only of an agent
+    that has no other channel than calls.
     """
     # Imported here: most commands never try a voice.
     from graphrag.app.voice_services import realtime_key, speaker_of
     from graphrag.realtime.openai_side import OpenAISide
     from graphrag.realtime.session_trial import NotTried, trial_session, try_session
 
-    key = realtime_key(settings)
-    if speaker_of(settings) != "openai" or key is None or not agent.document.uses_realtime:
+    document = agent.document
+    speaker, key = speaker_of(settings), realtime_key(settings)
+    if not document.uses_realtime:
         return None
-    side = OpenAISide(settings.realtime_url, key, agent.document.openai.model)
+    if speaker == "off" and set(document.channels) == {"voice"}:
+        what = "no voice model is configured: its callers hear that nobody is free"
+        return problem("channels", "no_voice_model", what, None)
+    if speaker != "openai" or key is None:
+        return None
+    side = OpenAISide(settings.realtime_url, key, document.openai.model)
     try:
-        refusal = await try_session(side, trial_session(agent.document, settings.language))
+        refusal = await try_session(side, trial_session(document, settings.language))
     except NotTried as exc:
         what = f"the service of the model could not be asked: {exc.why}"
         return problem("openai", "model_not_tried", what, None)

@@ -90,6 +90,23 @@ async def test_a_service_that_takes_an_agent_has_seen_its_settings_and_tools() -
     assert await voice_problem(settings_of(double), in_chat) is None, "nobody calls it"
 
 
+@pytest.mark.parametrize(
+    ("channels", "realtime", "code"),
+    [
+        (["voice"], "off", "no_voice_model"),
+        (["voice"], "double", None),
+        (["voice", "chat"], "off", None),  # its chats are answered
+    ],
+)
+async def test_an_agent_for_calls_alone_is_told_that_nothing_answers_them(
+    channels: list[str], realtime: Any, code: str | None
+) -> None:
+    agent = check_document(agent_document() | {"channels": channels}).agent
+    assert agent is not None
+    found = await voice_problem(Settings(realtime=realtime), agent)
+    assert (found and found.code) == code
+
+
 async def test_the_doctor_opens_a_session_with_the_settings_of_each_agent() -> None:
     async with MemoryDatabase() as database, refused(**updates(UNKNOWN_PARAMETER)) as double:
         manager = ManagerCase(database).manager()
