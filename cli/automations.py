@@ -119,7 +119,7 @@ async def add(
         str | None, option("--from-thread", "ID", "Use your messages of this conversation.")
     ] = None,
 ) -> Output:
-    """Add an automation of a graph. Without --cron, --at and --event it is started by hand."""
+    """Add an automation of a graph. Without --every, --cron, --at and --event it is started by hand."""
     prepared = templates(language)
     if template is not None and template not in prepared:
         usage_error(f"no template {template!r}; there are {', '.join(prepared)}")
