@@ -47,7 +47,7 @@ from graphrag.automations.workspace_rules import (
     resume_all,
     set_budget,
 )
-from graphrag.i18n import Language
+from graphrag.i18n import Language, text
 from graphrag.leases import now_ms
 from graphrag.roles import Person
 from graphrag.sessions.phases import EventName
@@ -119,7 +119,7 @@ async def add(
         str | None, option("--from-thread", "ID", "Use your messages of this conversation.")
     ] = None,
 ) -> Output:
-    """Add an automation of a graph. Without --every, --cron, --at and --event it is started by hand."""
+    """Add an automation of a graph. Without a schedule or event it is started by hand."""
     prepared = templates(language)
     if template is not None and template not in prepared:
         usage_error(f"no template {template!r}; there are {', '.join(prepared)}")
@@ -143,8 +143,12 @@ def _changed(a: AutomationAnswer, language: Language) -> Output:
 def _summary(a: AutomationAnswer, language: Language) -> str:
     when = f"{a.schedule}, {a.timezone}" if a.cron else a.schedule
     coming = f" Next: {_both_zones(a, language)}." if a.next_times else ""
-    paused = "" if a.enabled else f" Paused ({a.paused_reason})."
+    paused = "" if a.enabled else f" ({_why_paused(a, language)})"
     return f"{a.name} ({a.id}): {when}.{coming}{paused}"
+
+
+def _why_paused(a: AutomationAnswer, language: Language) -> str:
+    return text(f"auto.paused.{a.paused_reason or 'person'}", language)
 
 
 def _both_zones(a: AutomationAnswer, language: Language) -> str:
@@ -188,7 +192,7 @@ async def list_automations(
 
 def _row(a: AutomationAnswer, language: Language) -> list[Any]:
     if not a.enabled:
-        coming = f"paused ({a.paused_reason})"
+        coming = _why_paused(a, language)
     elif a.next_times:
         coming = day_and_time(a.next_times[0], zone_of(a.timezone), language)
     else:
