@@ -23,7 +23,7 @@ ENGLISH_ONLY = {"reason", "problems", "sentence"}
 """Facts that the program writes in English; the French sentence says the same without them."""
 MADE_UP = re.compile(
     r"block_|command_|data_|edit_|title_|schedule_wrong_|weekday_|month_short_|outcome_(?!feedback)|keys_|usage_(limit|tokens|dollars)"
-    r"|already_(?!proposed)|stale_|failed_|token_|import_|class_|level_|format_(leaked|no_call|empty|refused)|note_|problem_|http_|suggest_|graph_was_"
+    r"|already_(?!proposed)|stale_|failed_|token_|import_|class_|level_|format_(leaked|no_call|empty|refused)|note_|problem_|http_|suggest_|graph_was_|run_limit_"
 )
 """Beginnings of keys that the rooms put together from a kind."""
 
