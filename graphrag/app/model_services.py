@@ -17,6 +17,7 @@ from graphrag.agents.chats import ChatAssistants
 from graphrag.app.models import Model, open_model
 from graphrag.app.wiring import Services
 from graphrag.automations.automation_store import Automations
+from graphrag.automations.open_runs import OpenRuns
 from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.runner import SLOT, Runner
 from graphrag.automations.worker import Worker
@@ -144,7 +145,9 @@ def worker_of(
         listeners=listeners,
         models=model.usable,
     )
-    return Worker(automations, runner, services.approvals, TurnLeases(records), spread_s=spread_s)
+    approvals = services.approvals
+    open_runs = OpenRuns(automations, runner, approvals, TurnLeases(records))
+    return Worker(automations, runner, approvals, open_runs, spread_s=spread_s)
 
 
 async def _left_to_a_server(*_: object) -> bool:

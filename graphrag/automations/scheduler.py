@@ -18,7 +18,8 @@ from datasources.notices import NoticeRouter
 from graphrag.agent.thread_store import SESSION_KIND
 from graphrag.approvals.approval import KIND as APPROVAL
 from graphrag.automations.automation import KIND as AUTOMATION
-from graphrag.automations.worker import Start, Worker
+from graphrag.automations.open_runs import Start
+from graphrag.automations.worker import Worker
 from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)

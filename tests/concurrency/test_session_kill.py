@@ -16,7 +16,7 @@ import pytest
 
 from datasources.types import Graph
 from graphrag.agent.thread_store import session_of
-from graphrag.automations.worker import MAX_ATTEMPTS
+from graphrag.automations.open_runs import MAX_ATTEMPTS
 from graphrag.leases import now_ms
 from graphrag.sessions.phases import EndReason
 from tests.concurrency.killing import killing, last_write

@@ -21,6 +21,7 @@ from graphrag.approvals import Approvals, Policy
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations
+from graphrag.automations.open_runs import OpenRuns
 from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.runner import SLOT, Runner
 from graphrag.automations.scheduler import Scheduler
@@ -176,7 +177,8 @@ def night_on(
         automations, agent, slots, limits=limits, listeners=listeners, sleep=clock.sleep
     )
     conversations = TurnLeases(records)
-    worker = Worker(automations, runner, approvals, conversations, spread_s=spread_s)
+    open_runs = OpenRuns(automations, runner, approvals, conversations)
+    worker = Worker(automations, runner, approvals, open_runs, spread_s=spread_s)
 
     async def names() -> list[str]:
         return ["default"]

@@ -167,7 +167,7 @@ async def test_what_cannot_be_read_keeps_no_other_run_from_its_time(broken: str)
 async def test_the_queue_is_worked_off_in_order_however_long_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("graphrag.automations.worker.MAX_PER_TICK", 2)
+    monkeypatch.setattr("graphrag.automations.open_runs.MAX_PER_TICK", 2)
     async with scripted_night(*[finish()] * 5, at_once=1) as (night, _):
         made = [await night.automation(name=str(number), cron=None) for number in range(5)]
         for number, automation in enumerate(made):
