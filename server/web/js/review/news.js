@@ -10,7 +10,6 @@ const MOST_NOTICES = 3; // at once; more are one notice
 const FALLBACK_MS = 30_000;
 const LIMIT = 200;
 const SYSTEM = "system"; // who closes what nobody decided
-const REPLACED = { stale_replaced: "replaced", stale_superseded: "superseded" }; // by why something else took its place
 
 // Keeps approvals, `conflicts`, `decidable` and the tab's badge of the store up to date, and tells of decisions. The panel
 // sets `app.reviews.wanted()`, the filter of the list that is shown, or null; `load()` reads that list once more and
@@ -62,7 +61,8 @@ export function mountNews(app) {
     try {
       const { title, result } = store.get().approvals.get(one.approvalId) ?? (await readApproval(app, one.approvalId));
       await app.people.named(one.userId);
-      const said = REPLACED[result?.reason?.code] ?? (one.event === "stale" && one.userId === SYSTEM ? "replaced" : one.event);
+      const isReplaced = one.event === "stale" && one.userId === SYSTEM;
+      const said = result?.reason?.code === "stale_superseded" ? "superseded" : isReplaced ? "replaced" : one.event;
       app.toast("news", t(`news.${said}`, { who: personName(app, one.userId), what: title }), { action: { label: t("news.show"), run: () => show(one) } });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // the list of what was decided shows it too
