@@ -34,7 +34,7 @@ endef
 demo: .venv/.demo-ready ## Import sample graphs, ask and change one, then serve the page (no key, no network)
 	@.venv/bin/nodius demo
 
-test: setup ## Run the test suite (about a minute)
+test: setup ## Run the test suite (about four minutes on two cores)
 	$(PY) -m pytest -n $(WORKERS) --dist worksteal --ignore tests/e2e -m "not bench and not slow and not browser"
 
 test-newer: ## Run the test suite on Python 3.13 too (skipped where there is no `python3.13`)
@@ -52,7 +52,7 @@ test-newer: ## Run the test suite on Python 3.13 too (skipped where there is no 
 test-real: setup ## Check real model and embedding services with whatever keys are set (each costs a few tokens)
 	$(PY) -m tests.real
 
-slow: setup ## Run the tests that kill, crash and flood, and more of the others (about nine minutes)
+slow: setup ## Run the tests that kill, crash and flood, and more of the others (about 25 minutes on two cores)
 	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "(slow or hypothesis) and not bench and not browser"
 
 browser: setup ## Run the tests of the page in Chromium (skipped where there is none)
