@@ -2,5 +2,5 @@
 
 Other packages import `automation` and `automation_store` (stored forms), `service`, `drafts`,
 `templates`, `event_starts`, `session_control` (operations for people), `automation_view`,
-`workspace_rules`, `scheduler`, `worker`, `open_runs`, `run_listeners`, `last_seen`, `errors`.
+`workspace_rules`, `scheduler`, `worker`, `run_listeners`, `last_seen`, `errors`.
 """
