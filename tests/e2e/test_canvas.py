@@ -14,12 +14,16 @@ from tests.e2e.site import Site
 
 
 def at_rest(page: Page, script: str, value: Any) -> Any:
-    """What a script finds, when it finds the same twice: the view moves for a while after a key."""
+    """What a script finds, when it finds the same twice: the view moves for a while after a key.
+
+    A movement begins in one frame and is seen in the next, however long a frame takes.
+    """
     earlier = None
     while (now := page.evaluate(script, value)) != earlier:
         earlier = now
         page.evaluate(
-            "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 60)))"
+            """() => new Promise((done) =>
+              requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60))))"""
         )
     assert now
     return now

@@ -41,8 +41,10 @@ NO_LETTERS = ("number", "date", "time", "datetime-local")
 """Kinds of fields that refuse letters by themselves."""
 
 
-READS = ("/api/schedules/preview", "/meanings")
-"""Requests that change nothing although they are sent with POST."""
+READS = ("/api/schedules/preview", "/meanings", "/auth/token")
+"""Requests that change nothing although they are sent with POST; the last asks for a session,
+whenever a request of the page is refused.
+"""
 
 
 @contextmanager
