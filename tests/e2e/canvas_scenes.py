@@ -129,8 +129,9 @@ def sign_in(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: st
     page = opened(open_page, site, theme)
     refused = {"error": {"code": "unauthorized", "message": "Sign in first."}}
     page.route("**/api/**", lambda route: route.fulfill(status=401, json=refused))
-    # a request of the page may have asked first
     page.locator("#tab-threads").dispatch_event("click")
+    # Another request of the page may have asked for the sign-in before those of the panel.
+    expect(page.locator("#panel-threads [role=alert]")).to_be_visible()
     expect(page.locator("#token")).to_be_visible()
     return page
 
