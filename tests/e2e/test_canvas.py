@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,26 +13,33 @@ from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.graphs import large_graph
 from tests.e2e.site import Site
 
+FRAMES = """() => new Promise((done) =>
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60))))"""
+
 
 def at_rest(page: Page, script: str, value: Any) -> Any:
-    """What a script finds, when it finds the same twice: the view moves for a while after a key.
+    """What a script finds, when it has come to rest."""
+    return settled(page, lambda: page.evaluate(script, value))
+
+
+def settled(page: Page, find: Callable[[], Any]) -> Any:
+    """What `find` returns, when it returns the same twice: the view moves for a while after a key.
 
     A movement begins in one frame and is seen in the next, however long a frame takes.
     """
     earlier = None
-    while (now := page.evaluate(script, value)) != earlier:
+    while (now := find()) != earlier:
         earlier = now
-        page.evaluate(
-            """() => new Promise((done) =>
-              requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60))))"""
-        )
+        page.evaluate(FRAMES)
     assert now
     return now
 
 
 def box(found: Locator) -> dict[str, float]:
-    """Where something is shown, when it has come to rest."""
-    return at_rest(found.page, BOX, found.element_handle())
+    """Where something is shown, when it has come to rest. It is looked for each time: a node is
+    drawn anew when its texts have come, and the element before has no place.
+    """
+    return settled(found.page, lambda: found.evaluate(BOX))
 
 
 def node(page: Page, key: str) -> Locator:
