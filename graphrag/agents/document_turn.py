@@ -92,7 +92,7 @@ class DocumentKind:
         outcome = self.outcomes.pop(call.id, None)
         record = AgentToolCall(tool_call_id=call.id, name=call.name[:NAME_CHARS])
         if answered is not None:
-            if outcome is None:  # it sent no request, so nobody has reported it
+            if outcome is None:  # it sent no request, so its run is not reported yet
                 done = ToolOutcome(
                     value=None, ok=not answered.result.is_error, ms=round(answered.ms)
                 )

@@ -67,7 +67,7 @@ class OpenRuns:
 
     async def to_go_on(self, now: int, running: frozenset[str]) -> tuple[list[Start], list[Start]]:
         """Returns the interrupted runs that can go on, and those that wait to begin. Ends runs
-        that are over, and announces states that nobody announced.
+        that are over, and announces states that are not announced yet.
 
         `running`: graphs that this process works on.
         """

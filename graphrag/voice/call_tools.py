@@ -256,7 +256,7 @@ class CallTools:
 
     def _log(self, wanted: RunTool, answered: Answered) -> None:
         outcome = self._outcomes.pop(wanted.call_id, None)
-        if outcome is None:  # it sent no request, so nobody has reported it
+        if outcome is None:  # it sent no request, so its run is not reported yet
             executor = self.deps.agents.executor(self.thread.agent.agent_id)
             done = ToolOutcome(value=None, ok=not answered.result.is_error, ms=round(answered.ms))
             executor.report(wanted.name, wanted.arguments, self.thread.values, done)

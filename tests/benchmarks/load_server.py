@@ -93,9 +93,13 @@ async def serving(
 
 
 @asynccontextmanager
-async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Loaded]:
-    """Serve the sample graph, answered by a model of that pace."""
-    model_args = ("-m", "tests.benchmarks.paced_model", str(pieces), str(pace_ms))
+async def loaded(
+    *, pieces: int = 1, pace_ms: float = 1.0, letter: str = "", **more: str
+) -> AsyncIterator[Loaded]:
+    """Serve the sample graph, answered by a model of that pace. `letter`: see `paced_model`;
+    `more`: further settings.
+    """
+    model_args = ("-m", "tests.benchmarks.paced_model", str(pieces), str(pace_ms), letter)
     with TemporaryDirectory() as folder:
         async with process(model_args) as model:
             address = f"http://127.0.0.1:{int(await said(model))}/v1"
@@ -104,6 +108,7 @@ async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Load
                 "NODIUS_LLM_BASE_URL": address,
                 "NODIUS_MODEL": "paced",
                 "NODIUS_AUTOMATIONS_AT_ONCE": "8",
+                **more,
             }
             async with (
                 serving(f"sqlite:{folder}/load.db", **settings) as server,

@@ -15,15 +15,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from graphrag.simulator.twilio_line import TwilioLine, opened_stream
-from mock_data import load_text
-from tests.benchmarks.load_server import GRAPH, Loaded, process, said, serving
+from tests.benchmarks.load_server import GRAPH, Loaded, loaded
 from tests.benchmarks.voice_processes import at, median, worked_s
 
 PIECES, PACE_MS = 20, 50.0
@@ -126,27 +124,16 @@ class _Measured:
 @asynccontextmanager
 async def _served() -> AsyncIterator[Loaded]:
     """Run `nodius serve` with an agent whose calls the stamping model answers."""
-    model = ("-m", "tests.benchmarks.paced_model", str(PIECES), str(PACE_MS), LETTER)
-    with TemporaryDirectory() as folder:
-        async with process(model) as paced:
-            settings = {
-                "NODIUS_PROVIDER": "compatible",
-                "NODIUS_LLM_BASE_URL": f"http://127.0.0.1:{int(await said(paced))}/v1",
-                "NODIUS_MODEL": "paced",
-                "NODIUS_VOICE_MAX_CALLS": "1000",
-            }
-            async with (
-                serving(f"sqlite:{folder}/calls.db", **settings) as server,
-                server.client() as client,
-            ):
-                raw = load_text("nba.json").encode()
-                done = await client.post(f"/api/graphs/import?graphKey={GRAPH}", content=raw)
-                assert done.status_code == 200, done.text
-                stored = await client.put("/api/agents/text", json={"document": DOCUMENT})
-                assert stored.status_code == 200, stored.text
-                begun = await client.post("/api/agents/text/start")
-                assert begun.status_code == 200, begun.text
-                yield server
+    more = {"NODIUS_VOICE_MAX_CALLS": "1000"}
+    async with (
+        loaded(pieces=PIECES, pace_ms=PACE_MS, letter=LETTER, **more) as server,
+        server.client() as client,
+    ):
+        stored = await client.put("/api/agents/text", json={"document": DOCUMENT})
+        assert stored.status_code == 200, stored.text
+        begun = await client.post("/api/agents/text/start")
+        assert begun.status_code == 200, begun.text
+        yield server
 
 
 async def text_rows(seconds: float, runs: int, most: int) -> list[Row]:

@@ -11,17 +11,9 @@ from datasources.base import Database
 from graphrag.agents.document_check import check_document
 from graphrag.bridge.signals import CallOver
 from graphrag.voice.follow_up import FollowUp, after_dial, without_service
+from tests.graphrag.voice.test_transfers import DESKS
 from tests.support.agent_life import LOCALE, Api, compiled, document
 from tests.support.phone_calls import call_of, dialled, phone_server_on
-
-DESKS: dict[str, Any] = {
-    "destinations": {
-        "sales": {"number": "+33111111111", "timeout_s": 15, "fallback": "shop"},
-        "shop": {"number": "sip:shop@example.com", "fallback": "sales"},
-        "desk": {"number": "+33333333333"},
-    },
-    "fallback": "desk",
-}
 
 
 def answered(after: FollowUp) -> tuple[str | None, int, tuple[str, ...]]:
