@@ -6,6 +6,7 @@ import asyncio
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -249,12 +250,15 @@ def a_record(kind: str, key: str) -> Record:
 
 @pytest.fixture
 def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How large the log was at each sync."""
+    """How large the log was at each sync, which takes as long as on a disk: where files are in
+    memory it ends before the next write begins.
+    """
     seen: list[int] = []
     sync = os.fsync
 
     def counted(number: int) -> None:
         seen.append(os.fstat(number).st_size)
+        time.sleep(0.005)
         sync(number)
 
     monkeypatch.setattr(os, "fsync", counted)
